@@ -1,0 +1,2 @@
+//! The stories on a real control plane.
+fn main() {}

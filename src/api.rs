@@ -1,0 +1,1 @@
+//! The wire types of the three kinds, with their CEL rules, and the well-known keys.

@@ -1,0 +1,1 @@
+//! Phase-by-phase server-side apply.

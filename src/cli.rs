@@ -1,0 +1,48 @@
+//! The command line: one file per subcommand, no logic: read input, call core or shell, print.
+//!
+//! Exit codes of every companion command: 0 yes or done, 1 no (refused, not resolved, findings, differences),
+//! 2 the input or the environment is not usable. clap uses 2 for wrong arguments, too.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::chain;
+
+/// A package manager for Kubernetes operators: the OLM v1 API in one binary.
+#[derive(Debug, Parser)]
+#[command(name = "oxolm", version, about, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {}
+
+/// The answer of a companion command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes, or done: exit code 0.
+    Yes,
+    /// No: refused, not resolved, findings, differences: exit code 1.
+    No,
+}
+
+/// Parses the arguments and runs the subcommand.
+///
+/// An error that a subcommand returns is printed on standard error with its chain and means exit code 2.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let answer: anyhow::Result<Answer> = match arguments.command {};
+    match answer {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        Err(error) => {
+            // Standard error may be closed; there is nowhere else to say it.
+            _ = writeln!(anstream::stderr(), "oxolm: {}", chain(error.as_ref()));
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The reconcilers: observe, decide, act, report.

@@ -1,0 +1,1 @@
+//! One flight per digest: canonicalize, pull, unpack.

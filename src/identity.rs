@@ -1,0 +1,1 @@
+//! Acting as a service account.

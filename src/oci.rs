@@ -1,0 +1,3 @@
+//! References, digests and manifests of the Open Container Initiative.
+
+pub mod digest;

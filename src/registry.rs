@@ -1,0 +1,1 @@
+//! Pulling from OCI registries.

@@ -1,0 +1,1 @@
+//! Bundle to manifests.

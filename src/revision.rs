@@ -1,0 +1,1 @@
+//! Manifests to a revision plan: phases, probes, collisions, rollouts.

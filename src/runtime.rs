@@ -1,0 +1,1 @@
+//! Wiring: arguments, telemetry, health, lease, shutdown order.

@@ -1,0 +1,1 @@
+//! The only builders of conditions.

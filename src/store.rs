@@ -1,0 +1,1 @@
+//! Content on disk, a directory per digest.

@@ -1,0 +1,3 @@
+//! Fakes on the wire, builders that read as sentences, and the test of the walls.
+
+mod walls;

@@ -1,0 +1,1 @@
+//! `olm.maxOpenShiftVersion` and the cluster's version to a verdict.
