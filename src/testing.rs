@@ -1,3 +1,4 @@
-//! Fakes on the wire, builders that read as sentences, and the test of the walls.
+//! Fakes on the wire, builders that read as sentences, conformance data, and the test of the walls.
 
+pub(crate) mod conformance;
 mod walls;
