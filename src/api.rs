@@ -11,6 +11,7 @@ pub mod cluster_extension;
 pub mod cluster_object_set;
 pub mod condition;
 pub mod keys;
+pub mod object;
 
 pub use cluster_catalog::{ClusterCatalog, ClusterCatalogSpec, ClusterCatalogStatus};
 pub use cluster_extension::{ClusterExtension, ClusterExtensionSpec, ClusterExtensionStatus};

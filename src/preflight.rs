@@ -1,1 +1,3 @@
-//! Checks before the first write.
+//! Questions asked before the first write: would a CRD change break somebody, has the account the rights.
+
+pub mod permissions;

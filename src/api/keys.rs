@@ -76,8 +76,12 @@ pub const CATALOG: &str = "oxolm.dev/catalog";
 pub const BUNDLE_DIGEST: &str = "oxolm.dev/bundle-digest";
 /// Annotation on revisions: who provides webhook certificates, chosen at the first install.
 pub const WEBHOOK_CERTIFICATES: &str = "oxolm.dev/webhook-certificates";
-/// Annotation on kept CRDs: whose it was, as JSON.
-pub const KEPT_FROM: &str = "oxolm.dev/kept-from";
+/// Annotation on CRDs, which carry no owner reference: whose they are, as JSON. It outlives the owner on a kept CRD.
+pub const OWNER: &str = "oxolm.dev/owner";
+/// Annotation on revisions: the digest of their content, by which a change is noticed.
+pub const CONTENT: &str = "oxolm.dev/content";
+/// Annotation on revisions: the namespace that the extension is installed in.
+pub const INSTALL_NAMESPACE: &str = "oxolm.dev/install-namespace";
 
 /// The lease that decides who acts, the reference's own, so that both never act together.
 pub const LEASE_NAME: &str = "9c4404e7.operatorframework.io";

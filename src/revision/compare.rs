@@ -1,0 +1,135 @@
+//! Does an object still look the way we left it?
+//!
+//! Two questions with different answers. [`is_as_desired`] looks at a whole object: may a server-side apply be
+//! skipped? [`own_fields`] looks at metadata alone: has anybody taken a field away since our last apply? Whoever
+//! changes a field of ours becomes its manager, so our own entry in `managedFields` tells.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::api::keys;
+
+/// A hash of our entry in `managedFields`: its fields, operation and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnFields([u8; 16]);
+
+/// The entry that our server-side apply left in `managedFields`, hashed; none when there is no such entry.
+pub fn own_fields(metadata: &ObjectMeta) -> Option<OwnFields> {
+    let entry = metadata
+        .managed_fields
+        .iter()
+        .flatten()
+        .find(|entry| is_own_apply(entry))?;
+    let mut hasher = Sha256::new();
+    hasher.update(serde_json::to_vec(&entry.fields_v1).unwrap_or_default());
+    hasher.update(serde_json::to_vec(&entry.time).unwrap_or_default());
+    let mut hash = [0; 16];
+    for (to, from) in hash.iter_mut().zip(hasher.finalize()) {
+        *to = from;
+    }
+    Some(OwnFields(hash))
+}
+
+/// Whether an entry of `managedFields` is our server-side apply.
+pub fn is_own_apply(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(keys::FIELD_MANAGER_OBJECTS)
+        && entry.operation.as_deref() == Some("Apply")
+        && entry.subresource.as_deref().unwrap_or_default().is_empty()
+}
+
+/// Whether every field of `desired` is in `live` with the same value, so that applying it would change nothing.
+///
+/// May say no where the API server only writes a value in another way (`1000m` and `1`, another order of a list):
+/// then an apply is sent that changes nothing. It never says yes where an apply would change something, as long as
+/// our entry in `managedFields` is there.
+pub fn is_as_desired(desired: &Value, live: &Value) -> bool {
+    match (desired, live) {
+        (Value::Object(desired), Value::Object(live)) => {
+            desired.iter().all(|(key, value)| match live.get(key) {
+                Some(found) => is_as_desired(value, found),
+                None => is_empty(value),
+            })
+        }
+        (Value::Array(desired), Value::Array(live)) => {
+            desired.len() == live.len()
+                && desired
+                    .iter()
+                    .zip(live)
+                    .all(|(desired, live)| is_as_desired(desired, live))
+        }
+        (desired, live) => desired == live,
+    }
+}
+
+/// What the API server leaves out when it is written as empty.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_others_add_is_no_difference() {
+        let desired = json!({"data": {"a": "1"}, "list": [{"name": "x"}]});
+        for (live, expected) in [
+            (
+                json!({"data": {"a": "1", "b": "2"}, "list": [{"name": "x", "more": 1}], "status": {}}),
+                true,
+            ),
+            (json!({"data": {"a": "2"}, "list": [{"name": "x"}]}), false),
+            (json!({"list": [{"name": "x"}]}), false),
+            (
+                json!({"data": {"a": "1"}, "list": [{"name": "x"}, {"name": "y"}]}),
+                false,
+            ),
+            (json!({"data": {"a": "1"}, "list": []}), false),
+            (json!({"data": null, "list": [{"name": "x"}]}), false),
+        ] {
+            assert_eq!(is_as_desired(&desired, &live), expected, "{live}");
+        }
+        assert!(is_as_desired(&json!({"a": null, "b": []}), &json!({})));
+        assert!(!is_as_desired(&json!({"a": {}}), &json!({})));
+    }
+
+    fn metadata(fields: &Value, time: &str, operation: &str) -> ObjectMeta {
+        serde_json::from_value(json!({"managedFields": [
+            {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:x": {}}},
+            {"manager": keys::FIELD_MANAGER_OBJECTS, "operation": operation, "time": time, "fieldsV1": fields},
+        ]}))
+        .unwrap()
+    }
+
+    #[test]
+    fn our_entry_tells_when_a_field_is_taken() {
+        let ours = json!({"f:data": {"f:a": {}, "f:b": {}}});
+        let left = own_fields(&metadata(&ours, "2026-01-01T00:00:00Z", "Apply"));
+        assert!(left.is_some());
+        assert_eq!(
+            left,
+            own_fields(&metadata(&ours, "2026-01-01T00:00:00Z", "Apply"))
+        );
+        let taken = json!({"f:data": {"f:a": {}}});
+        assert_ne!(
+            left,
+            own_fields(&metadata(&taken, "2026-01-01T00:00:00Z", "Apply"))
+        );
+        assert_ne!(
+            left,
+            own_fields(&metadata(&ours, "2026-01-01T00:00:01Z", "Apply"))
+        );
+        assert_eq!(
+            own_fields(&metadata(&ours, "2026-01-01T00:00:00Z", "Update")),
+            None
+        );
+        assert_eq!(own_fields(&ObjectMeta::default()), None);
+    }
+}
