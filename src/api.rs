@@ -10,6 +10,7 @@ pub mod cluster_catalog;
 pub mod cluster_extension;
 pub mod cluster_object_set;
 pub mod condition;
+pub mod crd;
 pub mod keys;
 pub mod object;
 

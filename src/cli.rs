@@ -3,6 +3,8 @@
 //! Exit codes of every companion command: 0 yes or done, 1 no (refused, not resolved, findings, differences),
 //! 2 the input or the environment is not usable. clap uses 2 for wrong arguments, too.
 
+mod crds;
+
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -19,7 +21,9 @@ struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Crds(crds::Crds),
+}
 
 /// The answer of a companion command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +39,9 @@ pub enum Answer {
 /// An error that a subcommand returns is printed on standard error with its chain and means exit code 2.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let answer: anyhow::Result<Answer> = match arguments.command {};
+    let answer: anyhow::Result<Answer> = match arguments.command {
+        Command::Crds(arguments) => crds::run(&arguments),
+    };
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),

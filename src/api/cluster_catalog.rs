@@ -54,15 +54,17 @@ pub struct ClusterCatalogSpec {
     ///
     /// Example:
     ///
-    ///   source:
-    ///     type: Image
-    ///     image:
-    ///       ref: quay.io/operatorhubio/catalog:latest
-    ///       pollIntervalMinutes: 10
+    /// ```yaml
+    /// source:
+    ///   type: Image
+    ///   image:
+    ///     ref: quay.io/operatorhubio/catalog:latest
+    ///     pollIntervalMinutes: 10
+    /// ```
     pub source: CatalogSource,
 
-    /// Decides between catalogs that both hold the best bundle for a ClusterExtension: the catalog with the
-    /// larger number wins. Between equal numbers there is no winner, and the ClusterExtension has to choose with
+    /// Decides between catalogs that both hold the best bundle for a `ClusterExtension`: the catalog with the
+    /// larger number wins. Between equal numbers there is no winner, and the `ClusterExtension` has to choose with
     /// a selector.
     ///
     /// Defaults to 0, and may be negative.
@@ -70,7 +72,7 @@ pub struct ClusterCatalogSpec {
     pub priority: i32,
 
     /// Whether the content is offered at all. With "Available" (the default) it is unpacked, served and used.
-    /// With "Unavailable" it is removed from disk and no longer used, while the ClusterCatalog stays, so that it
+    /// With "Unavailable" it is removed from disk and no longer used, while the `ClusterCatalog` stays, so that it
     /// can be switched on again.
     #[serde(default)]
     pub availability_mode: AvailabilityMode,

@@ -81,7 +81,7 @@ pub struct ClusterExtensionSpec {
     /// digit.
     pub namespace: String,
 
-    /// The service account in "namespace" with whose permissions everything of this ClusterExtension is created,
+    /// The service account in "namespace" with whose permissions everything of this `ClusterExtension` is created,
     /// changed and deleted. Whoever sets it must be allowed to impersonate it. Once set it cannot be changed.
     ///
     /// Without it the default account that oxolm was started with is used, if there is one.
@@ -92,11 +92,13 @@ pub struct ClusterExtensionSpec {
     ///
     /// Example:
     ///
-    ///   source:
-    ///     sourceType: Catalog
-    ///     catalog:
-    ///       packageName: example-operator
-    ///       version: 1.x
+    /// ```yaml
+    /// source:
+    ///   sourceType: Catalog
+    ///   catalog:
+    ///     packageName: example-operator
+    ///     version: 1.x
+    /// ```
     pub source: SourceConfig,
 
     /// How the package is checked before it is installed or upgraded.
@@ -108,7 +110,7 @@ pub struct ClusterExtensionSpec {
     pub config: Option<ClusterExtensionConfig>,
 
     /// How long, in minutes from 10 to 720, a new revision may take to become available before Progressing turns
-    /// False with reason ProgressDeadlineExceeded. Without it there is no such limit.
+    /// False with reason `ProgressDeadlineExceeded`. Without it there is no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_deadline_minutes: Option<i32>,
 }
@@ -126,11 +128,11 @@ pub struct ServiceAccountReference {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceConfig {
-    /// The kind of source. "Catalog" is the only one: the package is looked up in the ClusterCatalogs, and the
+    /// The kind of source. "Catalog" is the only one: the package is looked up in the `ClusterCatalog`s, and the
     /// field "catalog" is required.
     pub source_type: SourceType,
 
-    /// What is looked up in the ClusterCatalogs. Required when sourceType is "Catalog", and forbidden otherwise.
+    /// What is looked up in the `ClusterCatalog`s. Required when `sourceType` is "Catalog", and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catalog: Option<CatalogFilter>,
 }
@@ -166,8 +168,8 @@ pub struct CatalogFilter {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<String>,
 
-    /// Selects ClusterCatalogs by their labels. Without it all of them are asked. Each ClusterCatalog carries its
-    /// own name in the label olm.operatorframework.io/metadata.name.
+    /// Selects `ClusterCatalog`s by their labels. Without it all of them are asked. Each `ClusterCatalog` carries its
+    /// own name in the label `olm.operatorframework.io/metadata.name.`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
 
@@ -200,7 +202,7 @@ pub struct ClusterExtensionInstallConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PreflightConfig {
-    /// The check that an upgrade of a CustomResourceDefinition cannot harm existing resources.
+    /// The check that an upgrade of a `CustomResourceDefinition` cannot harm existing resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crd_upgrade_safety: Option<CrdUpgradeSafetyConfig>,
 }
@@ -233,7 +235,7 @@ pub struct ClusterExtensionConfig {
 
     /// The configuration, an object with at least one field. A bundle in the registry+v1 format knows
     /// "watchNamespace" (where it supports more or other than all namespaces) and "deploymentConfig". Required
-    /// when configType is "Inline", and forbidden otherwise.
+    /// when `configType` is "Inline", and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<serde_json::Map<String, serde_json::Value>>,
 }
@@ -257,8 +259,8 @@ pub struct ClusterExtensionStatus {
     /// The state of the extension.
     ///
     /// "Installed" is True once a bundle is installed. "Progressing" tells whether the wanted state is reached
-    /// (reason Succeeded), on its way (RollingOut, Retrying) or impossible without a change (Blocked,
-    /// InvalidConfiguration, ProgressDeadlineExceeded). "Resolved" tells whether a bundle could be chosen, and
+    /// (reason Succeeded), on its way (`RollingOut`, Retrying) or impossible without a change (Blocked,
+    /// `InvalidConfiguration`, `ProgressDeadlineExceeded`). "Resolved" tells whether a bundle could be chosen, and
     /// why not. "Available" tells whether the installed objects work. "Deprecated", "PackageDeprecated",
     /// "ChannelDeprecated" and "BundleDeprecated" carry what the catalog says. "Warnings" is present while there
     /// is something to know. "Ready", "Reconciling" and "Stalled" sum it up in the terms of kstatus.
@@ -274,7 +276,7 @@ pub struct ClusterExtensionStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_update: Option<AvailableUpdate>,
 
-    /// The revisions (ClusterObjectSets) in force: the installed one, then those that are rolling out.
+    /// The revisions (`ClusterObjectSet`s) in force: the installed one, then those that are rolling out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub active_revisions: Vec<RevisionStatus>,
 }
@@ -285,7 +287,7 @@ pub struct ClusterExtensionInstallStatus {
     /// The installed bundle.
     pub bundle: BundleMetadata,
 
-    /// The name of the ClusterCatalog that the bundle was taken from.
+    /// The name of the `ClusterCatalog` that the bundle was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catalog: Option<String>,
 }
@@ -317,7 +319,7 @@ pub struct AvailableUpdate {
 /// One revision in force.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RevisionStatus {
-    /// The name of the ClusterObjectSet.
+    /// The name of the `ClusterObjectSet`.
     pub name: String,
 
     /// "Available" and "Progressing" of a revision that is rolling out.

@@ -75,7 +75,7 @@ pub struct ClusterObjectSetSpec {
     pub phases: Vec<Phase>,
 
     /// How long, in minutes from 10 to 720, the revision may take to become available before Progressing turns
-    /// False with reason ProgressDeadlineExceeded. Without it there is no such limit.
+    /// False with reason `ProgressDeadlineExceeded`. Without it there is no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_deadline_minutes: Option<i32>,
 
@@ -120,7 +120,7 @@ pub struct Phase {
     /// The objects, at most 50.
     pub objects: Vec<PhaseObject>,
 
-    /// Replaces the collisionProtection of the revision for the objects of this phase.
+    /// Replaces the `collisionProtection` of the revision for the objects of this phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision_protection: Option<CollisionProtection>,
 }
@@ -138,7 +138,7 @@ pub struct PhaseObject {
     #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<ObjectReference>,
 
-    /// Replaces the collisionProtection of the phase for this object.
+    /// Replaces the `collisionProtection` of the phase for this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision_protection: Option<CollisionProtection>,
 }
@@ -179,7 +179,7 @@ pub struct ObjectSelector {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_kind: Option<GroupKind>,
 
-    /// Selects objects by their labels, with either matchLabels or matchExpressions. Required when type is
+    /// Selects objects by their labels, with either `matchLabels` or `matchExpressions`. Required when type is
     /// "Label", and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<LabelSelector>,

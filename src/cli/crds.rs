@@ -1,0 +1,99 @@
+//! `oxolm crds`: the `CustomResourceDefinition`s of the three kinds.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the command writes the files that it is asked for"
+)]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::Answer;
+use crate::api::crd;
+
+/// Print the CustomResourceDefinitions of the API, or write them to a directory.
+///
+/// `oxolm crds | kubectl apply --server-side -f -` installs them.
+#[derive(Debug, Args)]
+pub(super) struct Crds {
+    /// Write one file per kind to this directory instead of printing them as one stream.
+    #[arg(short, long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+/// Runs `oxolm crds`.
+pub(super) fn run(arguments: &Crds) -> anyhow::Result<Answer> {
+    let manifests = crd::manifests()?;
+    match &arguments.directory {
+        Some(directory) => write(directory, &manifests)?,
+        None => print(&manifests)?,
+    }
+    Ok(Answer::Yes)
+}
+
+fn write(directory: &Path, manifests: &[crd::Manifest]) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make directory {}", directory.display()))?;
+    for manifest in manifests {
+        let path = directory.join(manifest.file_name());
+        std::fs::write(&path, &manifest.yaml)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn print(manifests: &[crd::Manifest]) -> anyhow::Result<()> {
+    let mut out = anstream::stdout();
+    for manifest in manifests {
+        write!(out, "---\n{}", manifest.yaml).context("cannot write to standard output")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn committed() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("config/crd")
+    }
+
+    #[test]
+    fn the_committed_definitions_are_current() {
+        let manifests = crd::manifests().unwrap();
+        for manifest in &manifests {
+            let path = committed().join(manifest.file_name());
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(
+                text == manifest.yaml,
+                "{} is not what the types say: run hack/generate",
+                path.display()
+            );
+        }
+        let files = std::fs::read_dir(committed()).unwrap().count();
+        assert_eq!(files, manifests.len(), "a file too many in config/crd");
+    }
+
+    #[test]
+    fn a_directory_is_made_and_filled() {
+        let directory = tempfile::tempdir().unwrap();
+        let wanted = directory.path().join("a/b");
+        let answer = run(&Crds {
+            directory: Some(wanted.clone()),
+        });
+        assert_eq!(answer.unwrap(), Answer::Yes);
+        assert_eq!(std::fs::read_dir(wanted).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_an_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = run(&Crds {
+            directory: Some(file.path().join("below")),
+        })
+        .unwrap_err();
+        assert!(error.to_string().starts_with("cannot make directory"));
+    }
+}
