@@ -1,0 +1,413 @@
+//! The normal form of a blob: compact JSON with sorted keys, as Go's `encoding/json` writes a map.
+//!
+//! [`Normalizer`] is a writer: a parser calls it value by value, and it builds the text directly, without a
+//! tree. An object's entries are put in order when it closes; of equal keys the last one stays. Nothing
+//! recurses, so depth costs memory, not stack.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use serde_json::Value;
+
+/// Writes one value in normal form.
+#[derive(Debug, Default)]
+pub(crate) struct Normalizer {
+    text: Vec<u8>,
+    open: Vec<Container>,
+    /// The entries of all open objects, the innermost ones last.
+    entries: Vec<Entry>,
+    /// The entries of the object that closed last at the outermost level.
+    root: Vec<Entry>,
+    scratch: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Container {
+    Array { is_empty: bool },
+    Object { start: usize, first_entry: usize },
+}
+
+/// One entry of an object in the text.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// The key as written, with its quotes.
+    key: Range<usize>,
+    /// Where the value ends; it begins one byte after the key.
+    end: usize,
+    is_escaped: bool,
+}
+
+impl Normalizer {
+    /// How many containers are open.
+    pub(crate) fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The bytes written so far.
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The text between two positions that [`Normalizer::len`] gave while the same containers were open.
+    pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {
+        self.text.get(range).unwrap_or_default()
+    }
+
+    /// Whether a comma will stand before the next value of the innermost container.
+    pub(crate) fn needs_comma(&self) -> bool {
+        matches!(self.open.last(), Some(Container::Array { is_empty: false }))
+    }
+
+    /// Forgets the value, keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.open.clear();
+        self.entries.clear();
+        self.root.clear();
+    }
+
+    /// Writes a value that is already in normal form: a number, `null`, `true`, or a whole container.
+    pub(crate) fn raw(&mut self, text: &[u8]) {
+        self.begin_value();
+        self.text.extend_from_slice(text);
+        self.end_value();
+    }
+
+    /// Writes a string.
+    pub(crate) fn string(&mut self, text: &str) {
+        self.begin_value();
+        write_string(&mut self.text, text);
+        self.end_value();
+    }
+
+    /// Begins a key of the innermost object; exactly one value follows.
+    pub(crate) fn key(&mut self, key: &str) {
+        let Some(Container::Object { start, .. }) = self.open.last() else {
+            return;
+        };
+        if self.text.len() > start.saturating_add(1) {
+            self.text.push(b',');
+        }
+        let begin = self.text.len();
+        let is_escaped = write_string(&mut self.text, key);
+        let end = self.text.len();
+        self.text.push(b':');
+        self.entries.push(Entry {
+            key: begin..end,
+            end,
+            is_escaped,
+        });
+    }
+
+    /// Begins an object.
+    pub(crate) fn begin_object(&mut self) {
+        self.begin_value();
+        self.open.push(Container::Object {
+            start: self.text.len(),
+            first_entry: self.entries.len(),
+        });
+        self.text.push(b'{');
+    }
+
+    /// Begins an array.
+    pub(crate) fn begin_array(&mut self) {
+        self.begin_value();
+        self.open.push(Container::Array { is_empty: true });
+        self.text.push(b'[');
+    }
+
+    /// Ends the innermost container.
+    pub(crate) fn end(&mut self) {
+        match self.open.pop() {
+            Some(Container::Object { start, first_entry }) => self.close_object(start, first_entry),
+            Some(Container::Array { .. }) => self.text.push(b']'),
+            None => {}
+        }
+        self.end_value();
+    }
+
+    fn begin_value(&mut self) {
+        if let Some(Container::Array { is_empty }) = self.open.last_mut()
+            && !std::mem::replace(is_empty, false)
+        {
+            self.text.push(b',');
+        }
+    }
+
+    fn end_value(&mut self) {
+        let end = self.text.len();
+        if let Some(Container::Object { first_entry, .. }) = self.open.last()
+            && let Some(entries) = self.entries.get_mut(*first_entry..)
+            && let Some(entry) = entries.last_mut()
+        {
+            entry.end = end;
+        }
+    }
+
+    /// Sorts the entries of the object that begins at `start` and drops all but the last of equal keys.
+    fn close_object(&mut self, start: usize, first_entry: usize) {
+        let mut entries = self.entries.split_off(first_entry);
+        if !is_sorted(&self.text, &entries) {
+            // The sort is stable: of equal keys the later one comes later, and only it is kept.
+            entries.sort_by(|a, b| compare(&self.text, a, b));
+            let mut kept: Vec<Entry> = Vec::with_capacity(entries.len());
+            for entry in entries {
+                match kept.last_mut() {
+                    Some(last) if compare(&self.text, last, &entry).is_eq() => *last = entry,
+                    _ => kept.push(entry),
+                }
+            }
+            entries = kept;
+            self.rewrite(start, &mut entries);
+        }
+        self.text.push(b'}');
+        if self.open.is_empty() {
+            self.root = entries;
+        }
+    }
+
+    /// Writes the entries again in their new order.
+    fn rewrite(&mut self, start: usize, entries: &mut [Entry]) {
+        self.scratch.clear();
+        self.scratch.push(b'{');
+        for entry in entries {
+            if self.scratch.len() > 1 {
+                self.scratch.push(b',');
+            }
+            let begin = start + self.scratch.len();
+            let moved = self.text.get(entry.key.start..entry.end);
+            self.scratch.extend_from_slice(moved.unwrap_or_default());
+            entry.end = start + self.scratch.len();
+            entry.key = begin..begin + entry.key.len();
+        }
+        self.text.truncate(start);
+        self.text.extend_from_slice(&self.scratch);
+    }
+
+    /// The value in normal form, without a line break. Empty when nothing was written.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The entries of the value when it is an object: key and value, both in normal form.
+    pub(crate) fn root_entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.root.iter().map(|entry| {
+            (
+                self.slice(entry.key.clone()),
+                self.slice(entry.key.end.saturating_add(1)..entry.end),
+            )
+        })
+    }
+}
+
+fn is_sorted(text: &[u8], entries: &[Entry]) -> bool {
+    entries.is_sorted_by(|a, b| compare(text, a, b).is_lt())
+}
+
+/// Compares keys by the bytes of what they say, not of how that is escaped.
+fn compare(text: &[u8], a: &Entry, b: &Entry) -> Ordering {
+    let raw = |entry: &Entry| text.get(entry.key.clone()).unwrap_or_default();
+    if a.is_escaped || b.is_escaped {
+        decode_string(raw(a)).cmp(&decode_string(raw(b)))
+    } else {
+        let bare = |quoted: &'_ [u8]| quoted.len().saturating_sub(1);
+        let (left, right) = (raw(a), raw(b));
+        left.get(..bare(left)).cmp(&right.get(..bare(right)))
+    }
+}
+
+/// What a string in normal form says; empty for anything else.
+pub(crate) fn decode_string(text: &[u8]) -> String {
+    serde_json::from_slice(text).unwrap_or_default()
+}
+
+/// The value that a text in normal form stands for.
+///
+/// # Errors
+/// When it is nested more than 128 deep.
+pub(crate) fn decode(text: &[u8]) -> Result<Value, serde_json::Error> {
+    serde_json::from_slice(text)
+}
+
+/// The entries of an object in normal form, key and value; none for anything else.
+pub(crate) fn entries(object: &[u8]) -> Vec<(&[u8], &[u8])> {
+    members(object, b'{')
+        .into_iter()
+        .filter_map(|member| {
+            let (key, rest) = member.split_at_checked(value_length(member))?;
+            Some((key, rest.strip_prefix(b":")?))
+        })
+        .collect()
+}
+
+/// The elements of an array in normal form; none for anything else.
+pub(crate) fn elements(array: &[u8]) -> Vec<&[u8]> {
+    members(array, b'[')
+}
+
+/// What stands between the commas of a container that opens with `opening`.
+fn members(container: &[u8], opening: u8) -> Vec<&[u8]> {
+    let mut members = Vec::new();
+    let Some(mut rest) = container.strip_prefix(&[opening]) else {
+        return members;
+    };
+    while !matches!(rest.first(), None | Some(b'}' | b']')) {
+        let mut length = value_length(rest);
+        if rest.get(length) == Some(&b':') {
+            length += 1 + value_length(rest.get(length + 1..).unwrap_or_default());
+        }
+        let (member, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+        members.push(member);
+        rest = after.strip_prefix(b",").unwrap_or(after);
+    }
+    members
+}
+
+/// How many bytes the value at the start of a text in normal form takes.
+fn value_length(text: &[u8]) -> usize {
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut is_escaped = false;
+    for (at, byte) in text.iter().enumerate() {
+        if in_string {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+        } else {
+            match byte {
+                b'"' => in_string = true,
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' | b',' | b':' if depth == 0 => return at,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+    text.len()
+}
+
+/// Writes a string as Go's `encoding/json` does without HTML escaping; tells whether anything was escaped.
+pub(crate) fn write_string(text: &mut Vec<u8>, string: &str) -> bool {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let bytes = string.as_bytes();
+    text.push(b'"');
+    let mut written = 0;
+    let mut is_escaped = false;
+    for (at, &byte) in bytes.iter().enumerate() {
+        let short = match byte {
+            b'"' | b'\\' => byte,
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0x08 => b'b',
+            0x0c => b'f',
+            0..0x20 => 0,
+            // U+2028 and U+2029 are E2 80 A8 and E2 80 A9.
+            0xa8 | 0xa9
+                if bytes
+                    .get(..at)
+                    .is_some_and(|before| before.ends_with(&[0xe2, 0x80])) =>
+            {
+                1
+            }
+            _ => continue,
+        };
+        is_escaped = true;
+        let copied = if short == 1 { at - 2 } else { at };
+        text.extend_from_slice(bytes.get(written..copied).unwrap_or_default());
+        written = at + 1;
+        match short {
+            0 => {
+                text.extend_from_slice(b"\\u00");
+                text.extend(HEX.get(usize::from(byte >> 4)));
+                text.extend(HEX.get(usize::from(byte & 15)));
+            }
+            1 => text.extend_from_slice(if byte == 0xa8 { b"\\u2028" } else { b"\\u2029" }),
+            short => text.extend_from_slice(&[b'\\', short]),
+        }
+    }
+    text.extend_from_slice(bytes.get(written..).unwrap_or_default());
+    text.push(b'"');
+    is_escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Normalizer)) -> String {
+        let mut normalizer = Normalizer::default();
+        write(&mut normalizer);
+        String::from_utf8(normalizer.text().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn keys_are_sorted_by_what_they_say_and_the_last_of_equals_stays() {
+        let text = written(|w| {
+            w.begin_object();
+            w.key("b");
+            w.begin_object();
+            w.key("z");
+            w.raw(b"1");
+            w.key("\n");
+            w.raw(b"2");
+            w.end();
+            w.key("a");
+            w.begin_array();
+            w.string("x");
+            w.begin_array();
+            w.end();
+            w.end();
+            w.key("b");
+            w.raw(b"null");
+            w.key("\u{1}");
+            w.begin_object();
+            w.end();
+            w.end();
+        });
+        assert_eq!(text, r#"{"\u0001":{},"a":["x",[]],"b":null}"#);
+    }
+
+    #[test]
+    fn root_entries_are_those_of_the_outermost_object() {
+        let mut w = Normalizer::default();
+        w.begin_object();
+        w.key("schema");
+        w.string("s");
+        w.key("name");
+        w.begin_object();
+        w.key("inner");
+        w.raw(b"1");
+        w.end();
+        w.end();
+        let entries: Vec<_> = w
+            .root_entries()
+            .map(|(key, value)| {
+                (
+                    decode_string(key),
+                    String::from_utf8_lossy(value).into_owned(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            entries,
+            [
+                ("name".to_owned(), "{\"inner\":1}".to_owned()),
+                ("schema".to_owned(), "\"s\"".to_owned())
+            ]
+        );
+    }
+
+    #[test]
+    fn strings_are_escaped_as_go_escapes_them() {
+        let text =
+            written(|w| w.string("<&>\"\\\u{8}\u{c}\n\r\t\u{1f}\u{7f}\u{2028}\u{2029}ä\u{a8}"));
+        assert_eq!(
+            text,
+            "\"<&>\\\"\\\\\\b\\f\\n\\r\\t\\u001f\u{7f}\\u2028\\u2029ä\u{a8}\""
+        );
+    }
+}
