@@ -1,0 +1,703 @@
+//! The status of a `ClusterExtension`.
+//!
+//! Follows the reference's table of situations. Differs from it where a decision says so: installed content keeps
+//! `Installed` True while its account is missing; a revision that was just created is already a rollout;
+//! `Resolved`, `Warnings` and the conditions of kstatus are additions.
+
+use jiff::Timestamp;
+
+use crate::api::cluster_extension::{
+    AvailableUpdate, BundleMetadata, ClusterExtension, ClusterExtensionInstallStatus,
+    ClusterExtensionStatus, RevisionStatus,
+};
+use crate::api::condition::{self, Condition, ConditionStatus, ConditionType, Reason};
+use crate::error::{Disposition, Failure};
+use crate::status::{Conditions, Kstatus};
+
+const NO_BUNDLE: &str = "No bundle installed";
+const DEPRECATION_UNKNOWN: &str = "deprecation status unknown: catalog data unavailable";
+
+/// A revision as its `ClusterObjectSet` shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Revision {
+    /// The `ClusterObjectSet`'s name.
+    pub name: String,
+    /// Its number.
+    pub number: i64,
+    /// The bundle's identity.
+    pub bundle: BundleMetadata,
+    /// The bundle's image reference.
+    pub reference: String,
+    /// The catalog that it came from, where recorded.
+    pub catalog: Option<String>,
+    /// The `ClusterObjectSet`'s conditions; empty while nobody has looked at it.
+    pub conditions: Vec<Condition>,
+}
+
+/// What is on the cluster, read from revisions.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observed {
+    /// The newest revision that has succeeded.
+    pub installed: Option<Revision>,
+    /// Active revisions that have not succeeded yet, oldest first.
+    pub rolling_out: Vec<Revision>,
+}
+
+/// What the resolver said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolution {
+    /// `Resolved`: True with [`Reason::Resolved`], else False with the reason that tells the cases apart.
+    pub reason: Reason,
+    /// The short report.
+    pub message: String,
+    /// The catalog's deprecations; `None` when no catalog data was available.
+    pub deprecations: Option<Deprecations>,
+    /// A version that the spec does not allow but the catalogs offer as an upgrade.
+    pub available_update: Option<AvailableUpdate>,
+}
+
+/// The catalog's own messages that apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deprecations {
+    /// About the package.
+    pub package: Vec<String>,
+    /// About the channels.
+    pub channel: Vec<String>,
+    /// About the installed bundle.
+    pub bundle: Vec<String>,
+}
+
+/// A sentence for condition `Warnings`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// Its kind.
+    pub reason: Reason,
+    /// The sentence.
+    pub sentence: String,
+}
+
+/// How far a pass over one extension got, with all that was known.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Nothing could be looked at or done: no account, or the revisions cannot be read.
+    Unobserved {
+        /// Why.
+        failure: Failure,
+        /// What is installed, as far as known.
+        observed: Observed,
+    },
+    /// No bundle could be chosen; what is installed is maintained.
+    Unresolved {
+        /// Why, in the reference's words.
+        failure: Failure,
+        /// What is on the cluster.
+        observed: Observed,
+        /// What the resolver said.
+        resolution: Resolution,
+        /// Sentences for `Warnings`.
+        warnings: Vec<Warning>,
+    },
+    /// A bundle was chosen and could not be rolled out.
+    Stuck {
+        /// Why, with the bundle's name and version in front.
+        failure: Failure,
+        /// What is on the cluster.
+        observed: Observed,
+        /// What the resolver said.
+        resolution: Resolution,
+        /// Sentences for `Warnings`.
+        warnings: Vec<Warning>,
+    },
+    /// The wanted revision is on the cluster; how far it got is in its conditions.
+    Applied {
+        /// What is on the cluster, the wanted revision included.
+        observed: Observed,
+        /// What the resolver said.
+        resolution: Resolution,
+        /// Sentences for `Warnings`.
+        warnings: Vec<Warning>,
+    },
+    /// The extension is being taken down.
+    Uninstalling {
+        /// How far that is.
+        message: String,
+        /// What is on the cluster.
+        observed: Observed,
+    },
+}
+
+impl Outcome {
+    /// What is on the cluster, in every case.
+    pub fn observed(&self) -> &Observed {
+        match self {
+            Self::Unobserved { observed, .. }
+            | Self::Unresolved { observed, .. }
+            | Self::Stuck { observed, .. }
+            | Self::Applied { observed, .. }
+            | Self::Uninstalling { observed, .. } => observed,
+        }
+    }
+
+    fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Unobserved { failure, .. }
+            | Self::Unresolved { failure, .. }
+            | Self::Stuck { failure, .. } => Some(failure),
+            Self::Applied { .. } | Self::Uninstalling { .. } => None,
+        }
+    }
+
+    fn resolution(&self) -> Option<(&Resolution, &[Warning])> {
+        match self {
+            Self::Unresolved {
+                resolution,
+                warnings,
+                ..
+            }
+            | Self::Stuck {
+                resolution,
+                warnings,
+                ..
+            }
+            | Self::Applied {
+                resolution,
+                warnings,
+                ..
+            } => Some((resolution, warnings)),
+            Self::Unobserved { .. } | Self::Uninstalling { .. } => None,
+        }
+    }
+}
+
+/// The status after `outcome`.
+pub fn cluster_extension(
+    extension: &ClusterExtension,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> ClusterExtensionStatus {
+    let generation = extension.metadata.generation;
+    let mut status = extension.status.clone().unwrap_or_default();
+    let mut conditions = Conditions::of(&status.conditions, generation, now);
+    let observed = outcome.observed();
+    status.observed_generation = generation;
+    status.install = observed
+        .installed
+        .as_ref()
+        .map(|revision| ClusterExtensionInstallStatus {
+            bundle: revision.bundle.clone(),
+            catalog: revision.catalog.clone(),
+        });
+    status.active_revisions = active_revisions(observed);
+    set_installed(&mut conditions, outcome);
+    set_progressing(&mut conditions, outcome);
+    mirror_available(&mut conditions, observed);
+    if let Some((resolution, warnings)) = outcome.resolution() {
+        status
+            .available_update
+            .clone_from(&resolution.available_update);
+        set_resolved(&mut conditions, resolution);
+        set_deprecations(
+            &mut conditions,
+            resolution.deprecations.as_ref(),
+            observed.installed.is_some(),
+        );
+        set_warnings(&mut conditions, warnings);
+    }
+    set_kstatus(&mut conditions, outcome);
+    status.conditions = conditions.finish();
+    status
+}
+
+fn active_revisions(observed: &Observed) -> Vec<RevisionStatus> {
+    let installed = observed.installed.iter().map(|revision| RevisionStatus {
+        name: revision.name.clone(),
+        conditions: Vec::new(),
+    });
+    let rolling = observed.rolling_out.iter().map(|revision| RevisionStatus {
+        name: revision.name.clone(),
+        conditions: [ConditionType::Available, ConditionType::Progressing]
+            .into_iter()
+            .filter_map(|kind| condition::find(&revision.conditions, kind).cloned())
+            .collect(),
+    });
+    installed.chain(rolling).collect()
+}
+
+fn set_installed(conditions: &mut Conditions, outcome: &Outcome) {
+    let observed = outcome.observed();
+    let kind = ConditionType::Installed;
+    if let Some(revision) = &observed.installed {
+        let message = format!("Installed bundle {} successfully", revision.reference);
+        conditions.set(kind, ConditionStatus::True, Reason::Succeeded, &message);
+        return;
+    }
+    if let Outcome::Unobserved { failure, .. } = outcome {
+        conditions.set(
+            kind,
+            ConditionStatus::Unknown,
+            Reason::Failed,
+            &failure.message,
+        );
+        return;
+    }
+    let healthy = observed.rolling_out.last().is_some_and(|revision| {
+        condition::find(&revision.conditions, ConditionType::Progressing)
+            .is_none_or(|progressing| progressing.reason != Reason::Retrying.as_str())
+    });
+    let reason = if healthy {
+        Reason::Absent
+    } else {
+        Reason::Failed
+    };
+    conditions.set(kind, ConditionStatus::False, reason, NO_BUNDLE);
+}
+
+fn set_progressing(conditions: &mut Conditions, outcome: &Outcome) {
+    if let Some(failure) = outcome.failure() {
+        conditions.set_progressing_failure(failure);
+        return;
+    }
+    if let Outcome::Uninstalling { message, .. } = outcome {
+        conditions.set(
+            ConditionType::Progressing,
+            ConditionStatus::True,
+            Reason::Uninstalling,
+            message,
+        );
+        return;
+    }
+    let observed = outcome.observed();
+    let Some(newest) = observed.rolling_out.last().or(observed.installed.as_ref()) else {
+        return;
+    };
+    match condition::find(&newest.conditions, ConditionType::Progressing) {
+        Some(progressing) => conditions.mirror(ConditionType::Progressing, progressing),
+        None => conditions.set(
+            ConditionType::Progressing,
+            ConditionStatus::True,
+            Reason::RollingOut,
+            &format!("Revision {} is rolling out.", newest.bundle.version),
+        ),
+    }
+}
+
+fn mirror_available(conditions: &mut Conditions, observed: &Observed) {
+    let available = observed
+        .installed
+        .as_ref()
+        .and_then(|revision| condition::find(&revision.conditions, ConditionType::Available));
+    match available {
+        Some(available) => conditions.mirror(ConditionType::Available, available),
+        None => conditions.remove(ConditionType::Available),
+    }
+}
+
+fn set_resolved(conditions: &mut Conditions, resolution: &Resolution) {
+    let status = if resolution.reason == Reason::Resolved {
+        ConditionStatus::True
+    } else {
+        ConditionStatus::False
+    };
+    conditions.set(
+        ConditionType::Resolved,
+        status,
+        resolution.reason,
+        &resolution.message,
+    );
+}
+
+fn set_deprecations(
+    conditions: &mut Conditions,
+    deprecations: Option<&Deprecations>,
+    installed: bool,
+) {
+    let kinds = [
+        (ConditionType::PackageDeprecated, "package not deprecated"),
+        (ConditionType::ChannelDeprecated, "channel not deprecated"),
+        (ConditionType::BundleDeprecated, "bundle not deprecated"),
+    ];
+    match deprecations {
+        None => {
+            let unknown = Reason::DeprecationStatusUnknown;
+            for kind in [
+                ConditionType::Deprecated,
+                kinds[0].0,
+                kinds[1].0,
+                kinds[2].0,
+            ] {
+                conditions.set(kind, ConditionStatus::Unknown, unknown, DEPRECATION_UNKNOWN);
+            }
+        }
+        Some(deprecations) => {
+            let messages = [
+                &deprecations.package,
+                &deprecations.channel,
+                &deprecations.bundle,
+            ]
+            .map(|list| {
+                list.iter()
+                    .filter(|message| !message.is_empty())
+                    .cloned()
+                    .collect::<Vec<_>>()
+            });
+            set_deprecation(
+                conditions,
+                ConditionType::Deprecated,
+                &messages.concat(),
+                "not deprecated",
+            );
+            for ((kind, none), messages) in kinds.into_iter().zip(&messages) {
+                set_deprecation(conditions, kind, messages, none);
+            }
+        }
+    }
+    if !installed {
+        let kind = ConditionType::BundleDeprecated;
+        conditions.set(
+            kind,
+            ConditionStatus::Unknown,
+            Reason::Absent,
+            "no bundle installed yet",
+        );
+    }
+}
+
+fn set_deprecation(
+    conditions: &mut Conditions,
+    kind: ConditionType,
+    messages: &[String],
+    none: &str,
+) {
+    if messages.is_empty() {
+        conditions.set(kind, ConditionStatus::False, Reason::NotDeprecated, none);
+    } else {
+        conditions.set(
+            kind,
+            ConditionStatus::True,
+            Reason::Deprecated,
+            &messages.join("\n"),
+        );
+    }
+}
+
+fn set_warnings(conditions: &mut Conditions, warnings: &[Warning]) {
+    let sentences: Vec<&str> = warnings
+        .iter()
+        .map(|warning| warning.sentence.as_str())
+        .collect();
+    let reason = match warnings {
+        [] => return conditions.remove(ConditionType::Warnings),
+        [one] => one.reason,
+        _ => Reason::SeveralWarnings,
+    };
+    conditions.set(
+        ConditionType::Warnings,
+        ConditionStatus::True,
+        reason,
+        &sentences.join("\n"),
+    );
+}
+
+fn set_kstatus(conditions: &mut Conditions, outcome: &Outcome) {
+    let observed = outcome.observed();
+    let (state, message) = match (
+        outcome.failure(),
+        conditions.find(ConditionType::Progressing),
+    ) {
+        (Some(failure), _) => match failure.disposition {
+            Disposition::Retry => (Kstatus::Reconciling, failure.message.clone()),
+            Disposition::Terminal(_) => (Kstatus::Stalled, failure.message.clone()),
+        },
+        (None, Some(progressing)) if progressing.status == ConditionStatus::False.as_str() => {
+            (Kstatus::Stalled, progressing.message.clone())
+        }
+        (None, Some(progressing)) if progressing.reason == Reason::Succeeded.as_str() => {
+            match conditions.find(ConditionType::Available) {
+                Some(available) if available.status != ConditionStatus::True.as_str() => {
+                    (Kstatus::NotReady, available.message.clone())
+                }
+                _ if observed.installed.is_some() => (Kstatus::Ready, progressing.message.clone()),
+                _ => (Kstatus::Reconciling, progressing.message.clone()),
+            }
+        }
+        (None, Some(progressing)) => (Kstatus::Reconciling, progressing.message.clone()),
+        (None, None) => (Kstatus::Reconciling, NO_BUNDLE.to_owned()),
+    };
+    conditions.set_kstatus(state, &message);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::cluster_extension::{
+        CatalogFilter, ClusterExtensionSpec, SourceConfig, SourceType,
+    };
+    use crate::error;
+
+    fn extension() -> ClusterExtension {
+        let mut extension = ClusterExtension::new(
+            "argocd",
+            ClusterExtensionSpec {
+                namespace: "argocd".into(),
+                service_account: None,
+                source: SourceConfig {
+                    source_type: SourceType::Catalog,
+                    catalog: Some(CatalogFilter {
+                        package_name: "argocd".into(),
+                        ..CatalogFilter::default()
+                    }),
+                },
+                install: None,
+                config: None,
+                progress_deadline_minutes: None,
+            },
+        );
+        extension.metadata.generation = Some(7);
+        extension
+    }
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(1000).unwrap()
+    }
+
+    fn revision(number: i64, progressing: Option<(&str, Reason)>) -> Revision {
+        let mut conditions = Conditions::of(&[], Some(1), now());
+        if let Some((status, reason)) = progressing {
+            let status = ConditionStatus::parse(status).unwrap();
+            conditions.set(
+                ConditionType::Progressing,
+                status,
+                reason,
+                "from the revision",
+            );
+        }
+        Revision {
+            name: format!("argocd-{number}"),
+            number,
+            bundle: BundleMetadata {
+                name: format!("argocd.v{number}.0.0"),
+                version: format!("{number}.0.0"),
+                release: None,
+            },
+            reference: format!("quay.io/a/argocd@sha256:{number}"),
+            catalog: Some("one".into()),
+            conditions: conditions.finish(),
+        }
+    }
+
+    fn resolution(reason: Reason, deprecations: Option<Deprecations>) -> Resolution {
+        Resolution {
+            reason,
+            message: "report".into(),
+            deprecations,
+            available_update: None,
+        }
+    }
+
+    fn retry(message: &str) -> Failure {
+        Failure {
+            message: message.into(),
+            disposition: Disposition::Retry,
+        }
+    }
+
+    fn shape(status: &ClusterExtensionStatus, kind: ConditionType) -> String {
+        condition::find(&status.conditions, kind).map_or_else(
+            || "absent".into(),
+            |c| format!("{}/{}: {}", c.status, c.reason, c.message),
+        )
+    }
+
+    #[test]
+    fn a_first_rollout_is_absent_and_rolling_out() {
+        let outcome = Outcome::Applied {
+            observed: Observed {
+                installed: None,
+                rolling_out: vec![revision(1, None)],
+            },
+            resolution: resolution(Reason::Resolved, Some(Deprecations::default())),
+            warnings: vec![],
+        };
+        let status = cluster_extension(&extension(), &outcome, now());
+        assert_eq!(
+            shape(&status, ConditionType::Installed),
+            "False/Absent: No bundle installed"
+        );
+        assert_eq!(
+            shape(&status, ConditionType::Progressing),
+            "True/RollingOut: Revision 1.0.0 is rolling out."
+        );
+        assert_eq!(
+            shape(&status, ConditionType::BundleDeprecated),
+            "Unknown/Absent: no bundle installed yet"
+        );
+        assert_eq!(
+            shape(&status, ConditionType::Deprecated),
+            "False/NotDeprecated: not deprecated"
+        );
+        assert_eq!(status.install, None);
+        assert_eq!(status.active_revisions.len(), 1);
+        assert_eq!(
+            shape(&status, ConditionType::Ready).split('/').next(),
+            Some("False")
+        );
+    }
+
+    #[test]
+    fn a_succeeded_revision_is_installed_and_ready() {
+        let outcome = Outcome::Applied {
+            observed: Observed {
+                installed: Some(revision(2, Some(("True", Reason::Succeeded)))),
+                rolling_out: vec![],
+            },
+            resolution: resolution(
+                Reason::Resolved,
+                Some(Deprecations {
+                    package: vec!["p".into(), String::new()],
+                    channel: vec![],
+                    bundle: vec!["b".into()],
+                }),
+            ),
+            warnings: vec![],
+        };
+        let status = cluster_extension(&extension(), &outcome, now());
+        assert_eq!(
+            shape(&status, ConditionType::Installed),
+            "True/Succeeded: Installed bundle quay.io/a/argocd@sha256:2 successfully"
+        );
+        assert_eq!(
+            shape(&status, ConditionType::Progressing),
+            "True/Succeeded: from the revision"
+        );
+        assert_eq!(
+            shape(&status, ConditionType::Deprecated),
+            "True/Deprecated: p\nb"
+        );
+        assert_eq!(
+            shape(&status, ConditionType::ChannelDeprecated),
+            "False/NotDeprecated: channel not deprecated"
+        );
+        assert_eq!(
+            shape(&status, ConditionType::Ready),
+            "True/Ready: from the revision"
+        );
+        assert_eq!(shape(&status, ConditionType::Reconciling), "absent");
+    }
+
+    #[test]
+    fn a_failing_upgrade_keeps_installed_true() {
+        let outcome = Outcome::Unresolved {
+            failure: retry("no bundles found"),
+            observed: Observed {
+                installed: Some(revision(1, Some(("True", Reason::Succeeded)))),
+                rolling_out: vec![],
+            },
+            resolution: resolution(Reason::NoUpgradePath, None),
+            warnings: vec![],
+        };
+        let status = cluster_extension(&extension(), &outcome, now());
+        assert_eq!(
+            shape(&status, ConditionType::Progressing),
+            "True/Retrying: no bundles found"
+        );
+        assert!(shape(&status, ConditionType::Installed).starts_with("True/Succeeded"));
+        assert_eq!(
+            shape(&status, ConditionType::Resolved),
+            "False/NoUpgradePath: report"
+        );
+        assert_eq!(
+            shape(&status, ConditionType::BundleDeprecated),
+            format!("Unknown/DeprecationStatusUnknown: {DEPRECATION_UNKNOWN}")
+        );
+        assert!(shape(&status, ConditionType::Reconciling).starts_with("True"));
+    }
+
+    #[test]
+    fn a_missing_account_is_unknown_unless_something_is_installed() {
+        let failure = retry("service account not found");
+        let outcome = Outcome::Unobserved {
+            failure: failure.clone(),
+            observed: Observed::default(),
+        };
+        let status = cluster_extension(&extension(), &outcome, now());
+        assert_eq!(
+            shape(&status, ConditionType::Installed),
+            "Unknown/Failed: service account not found"
+        );
+        let installed = Observed {
+            installed: Some(revision(1, None)),
+            rolling_out: vec![],
+        };
+        let status = cluster_extension(
+            &extension(),
+            &Outcome::Unobserved {
+                failure,
+                observed: installed,
+            },
+            now(),
+        );
+        assert!(shape(&status, ConditionType::Installed).starts_with("True/Succeeded"));
+        assert!(status.install.is_some());
+    }
+
+    #[test]
+    fn a_terminal_failure_is_stalled() {
+        let failure = Failure {
+            message: "bad config".into(),
+            disposition: Disposition::Terminal(error::Reason::InvalidConfiguration),
+        };
+        let outcome = Outcome::Stuck {
+            failure,
+            observed: Observed::default(),
+            resolution: resolution(Reason::Resolved, Some(Deprecations::default())),
+            warnings: vec![
+                Warning {
+                    reason: Reason::MajorUpgrade,
+                    sentence: "one".into(),
+                },
+                Warning {
+                    reason: Reason::PermissionsGained,
+                    sentence: "two".into(),
+                },
+            ],
+        };
+        let status = cluster_extension(&extension(), &outcome, now());
+        assert_eq!(
+            shape(&status, ConditionType::Progressing),
+            "False/InvalidConfiguration: bad config"
+        );
+        assert_eq!(
+            shape(&status, ConditionType::Stalled),
+            "True/Blocked: bad config"
+        );
+        assert_eq!(
+            shape(&status, ConditionType::Warnings),
+            "True/SeveralWarnings: one\ntwo"
+        );
+        assert_eq!(
+            shape(&status, ConditionType::Installed),
+            "False/Failed: No bundle installed"
+        );
+    }
+
+    #[test]
+    fn the_same_outcome_gives_the_same_status() {
+        let outcome = Outcome::Applied {
+            observed: Observed {
+                installed: Some(revision(1, Some(("True", Reason::Succeeded)))),
+                rolling_out: vec![revision(2, Some(("True", Reason::Retrying)))],
+            },
+            resolution: resolution(Reason::Resolved, Some(Deprecations::default())),
+            warnings: vec![],
+        };
+        let mut object = extension();
+        let first = cluster_extension(&object, &outcome, now());
+        object.status = Some(first.clone());
+        assert_eq!(
+            cluster_extension(&object, &outcome, Timestamp::from_second(9999).unwrap()),
+            first
+        );
+        assert_eq!(first.active_revisions.len(), 2);
+        assert!(shape(&first, ConditionType::Progressing).starts_with("True/Retrying"));
+    }
+}
