@@ -1,3 +1,5 @@
 //! References, digests and manifests of the Open Container Initiative.
 
 pub mod digest;
+pub mod manifest;
+pub mod reference;
