@@ -361,7 +361,7 @@ mod tests {
                 Some("application/vnd.docker.distribution.manifest.v1+prettyjws"),
                 "schema 1 is not supported",
             ),
-            (json!([]), None, "malformed manifest"),
+            (json!("x"), None, "malformed manifest"),
             (
                 json!({"schemaVersion": 2}),
                 None,

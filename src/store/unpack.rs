@@ -1,0 +1,705 @@
+#![expect(
+    clippy::disallowed_methods,
+    reason = "shell: writes the files of an image"
+)]
+//! From layers to files: the archives are read in order into a [`Tree`], and only what is wanted of its end state is
+//! written, as plain files and directories.
+//!
+//! Foreign archives are hostile until proven otherwise. An entry's name never becomes a path on disk before the whole tree
+//! stands: content goes to numbered files, and links exist in the tree only, where they cannot lead out of the root. Layers follow
+//! the [OCI layer spec](https://github.com/opencontainers/image-spec/blob/v1.1.0/layer.md), whiteouts and opaque directories included.
+//! Differs from the reference: a whiteout of a directory above the wanted one counts, and a link is replaced by what it leads to.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use tar::{Archive, EntryType};
+
+use super::layer::{Unsupported, decompress};
+use super::tree::{Kind, Node, Parts, PathError, Tree, clean};
+use super::{FileDescription, Wanted};
+use crate::oci::digest::Digest;
+
+/// The prefix of names that take away.
+const WHITEOUT: &str = ".wh.";
+/// The name that takes away all that lower layers put into its directory.
+const OPAQUE: &str = ".wh..wh..opq";
+/// The prefix of names that only some storage drivers understand.
+const WHITEOUT_META: &str = ".wh..wh.";
+
+/// The most bytes of headers before one entry: long names and extended attributes of real archives stay far below.
+const MAX_HEADER_BYTES: u64 = 2 << 20;
+
+/// How much may be unpacked of one image.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Entries of all layers together. The largest base images have some 100,000.
+    pub entries: u64,
+    /// Bytes of files that are kept. The largest catalog known has some 300 MB.
+    pub kept_bytes: u64,
+    /// Uncompressed bytes of all layers together.
+    pub uncompressed_bytes: u64,
+    /// Uncompressed bytes per compressed byte; repetitive YAML reaches 100.
+    pub expansion_ratio: u64,
+    /// Uncompressed bytes that are free of the ratio, so that small archives may be as repetitive as they like.
+    pub expansion_grace_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            entries: 500_000,
+            kept_bytes: 4 << 30,
+            uncompressed_bytes: 16 << 30,
+            expansion_ratio: 600,
+            expansion_grace_bytes: 256 << 20,
+        }
+    }
+}
+
+/// A layer that cannot be, or must not be, unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// The bytes are not a (compressed) archive, or end too early.
+    #[error("cannot read layer {layer}")]
+    Read {
+        /// Which layer, counted from 1.
+        layer: usize,
+        /// Why.
+        source: io::Error,
+    },
+    /// A compression that is not supported.
+    #[error(
+        "layer {layer} is compressed with {compression}, which is not supported: use gzip, zstd or none"
+    )]
+    Compression {
+        /// Which layer, counted from 1.
+        layer: usize,
+        /// Its compression.
+        compression: &'static str,
+    },
+    /// More than the limits allow.
+    #[error("layer {layer} exceeds the limit of {limit} {what}")]
+    Limit {
+        /// Which layer, counted from 1.
+        layer: usize,
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there may be.
+        limit: u64,
+    },
+    /// An entry whose path leads nowhere or out of the image.
+    #[error("layer {layer}: entry {name:?} {problem}")]
+    Path {
+        /// Which layer, counted from 1.
+        layer: usize,
+        /// The entry.
+        name: String,
+        /// What is wrong with its path.
+        problem: PathProblem,
+    },
+    /// An entry that is no file, link or directory.
+    #[error("layer {layer}: refusing entry {name:?}: it is a {kind}")]
+    Kind {
+        /// Which layer, counted from 1.
+        layer: usize,
+        /// The entry.
+        name: String,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// A link that leads nowhere, to a directory, or out of the image.
+    #[error("link {name:?} {problem}")]
+    Link {
+        /// The link.
+        name: String,
+        /// What is wrong with it.
+        problem: LinkProblem,
+    },
+    /// The disk does not take it.
+    #[error("cannot write to {}", path.display())]
+    Disk {
+        /// The staging directory, or the file that is wanted.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What is wrong with the path of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct PathProblem(PathError);
+
+/// What is wrong with a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LinkProblem {
+    /// Its path.
+    #[error(transparent)]
+    Path(PathProblem),
+    /// Its target does not exist.
+    #[error("leads to nothing in the image")]
+    Dangling,
+    /// Its target is a directory.
+    #[error("leads to a directory")]
+    Directory,
+}
+
+/// How unpacking ended.
+#[derive(Debug)]
+pub(super) enum Finished {
+    /// The wanted files are written; by path below the root.
+    Tree(BTreeMap<String, FileDescription>),
+    /// Links lead to these paths, which were not kept.
+    Elsewhere(BTreeSet<String>),
+}
+
+/// Applies layers.
+#[derive(Debug)]
+pub(super) struct Unpacker<'a> {
+    /// Where numbered files go.
+    data: PathBuf,
+    wanted: &'a Wanted,
+    limits: &'a Limits,
+    tree: Tree<Content>,
+    layer: usize,
+    entries: u64,
+    kept_bytes: u64,
+    uncompressed_bytes: u64,
+    files: u64,
+    elsewhere: BTreeSet<String>,
+}
+
+/// A numbered file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Content {
+    number: u64,
+    description: FileDescription,
+}
+
+/// Counts what flows, and stops the flow at a limit. Shared by the readers on both sides of the decompressor.
+struct Meter<'a> {
+    limits: &'a Limits,
+    compressed: Cell<u64>,
+    uncompressed: Cell<u64>,
+    /// How many bytes may still flow before the next entry must have begun.
+    until_entry: Cell<Option<u64>>,
+    exceeded: Cell<Option<(&'static str, u64)>>,
+}
+
+struct Compressed<'m, R>(R, &'m Meter<'m>);
+struct Uncompressed<'m, R>(R, &'m Meter<'m>);
+
+impl<'a> Unpacker<'a> {
+    /// An empty tree; numbered files go below `staging`.
+    pub(super) fn new(
+        staging: &Path,
+        wanted: &'a Wanted,
+        limits: &'a Limits,
+    ) -> Result<Self, UnpackError> {
+        let data = staging.join("data");
+        let shown = staging.parent().unwrap_or(staging);
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&data)
+            .map_err(disk(shown))?;
+        Ok(Self {
+            data,
+            wanted,
+            limits,
+            tree: Tree::new(),
+            layer: 0,
+            entries: 0,
+            kept_bytes: 0,
+            uncompressed_bytes: 0,
+            files: 0,
+            elsewhere: BTreeSet::new(),
+        })
+    }
+
+    /// Applies one layer, and reads `raw` to its end.
+    pub(super) fn layer(&mut self, mut raw: impl Read) -> Result<(), UnpackError> {
+        self.layer += 1;
+        let meter = Meter {
+            limits: self.limits,
+            compressed: Cell::new(0),
+            uncompressed: Cell::new(self.uncompressed_bytes),
+            until_entry: Cell::new(None),
+            exceeded: Cell::new(None),
+        };
+        let result = self.archive(&mut raw, &meter);
+        self.uncompressed_bytes = meter.uncompressed.get();
+        if let Some((what, limit)) = meter.exceeded.get() {
+            return Err(self.limit(what, limit));
+        }
+        result?;
+        io::copy(&mut raw, &mut io::sink()).map_err(|source| self.unreadable(source))?;
+        Ok(())
+    }
+
+    fn archive(&mut self, raw: &mut impl Read, meter: &Meter<'_>) -> Result<(), UnpackError> {
+        let layer = self.layer;
+        let plain = decompress(Compressed(raw, meter))
+            .map_err(|source| self.unreadable(source))?
+            .map_err(|Unsupported(compression)| UnpackError::Compression { layer, compression })?;
+        let mut archive = Archive::new(Uncompressed(plain, meter));
+        let mut entries = archive
+            .entries()
+            .map_err(|source| self.unreadable(source))?;
+        let mut unread = 0_u64;
+        loop {
+            meter
+                .until_entry
+                .set(Some(unread.saturating_add(MAX_HEADER_BYTES)));
+            let Some(entry) = entries.next() else {
+                return Ok(());
+            };
+            meter.until_entry.set(None);
+            let mut entry = entry.map_err(|source| self.unreadable(source))?;
+            self.entries += 1;
+            if self.entries > self.limits.entries {
+                return Err(self.limit("entries", self.limits.entries));
+            }
+            // A sparse file is larger than its data.
+            unread = if entry.header().entry_type().is_gnu_sparse() {
+                entry
+                    .header()
+                    .entry_size()
+                    .map_err(|source| self.unreadable(source))?
+            } else {
+                entry.size()
+            };
+            self.entry(&mut entry)?;
+        }
+    }
+
+    fn entry<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>) -> Result<(), UnpackError> {
+        let kind = entry.header().entry_type();
+        if matches!(kind, EntryType::XGlobalHeader) {
+            return Ok(());
+        }
+        let raw_name = entry.path_bytes().into_owned();
+        let name = String::from_utf8_lossy(&raw_name).into_owned();
+        let path = match clean(&raw_name) {
+            Ok(Some(path)) if !path.is_empty() => path,
+            // The root itself, or a name that leads out of it: nobody can want it.
+            Ok(_) => return Ok(()),
+            Err(_) if !self.is_wanted_text(&name) => return Ok(()),
+            Err(problem) => return Err(self.bad_path(&name, problem)),
+        };
+        let is_wanted_name = self.wanted.covers(&path);
+        let place = match self.tree.place(&path) {
+            Ok(place) => place,
+            Err(_) if !is_wanted_name => return Ok(()),
+            Err(problem) => return Err(self.bad_path(&name, problem)),
+        };
+        let is_wanted = is_wanted_name || self.wanted.covers(&place);
+        if let Some(last) = path.last().filter(|last| last.starts_with(WHITEOUT)) {
+            return self.whiteout(&name, last, &place);
+        }
+        let is_directory = kind.is_dir() || (kind.is_file() && raw_name.ends_with(b"/"));
+        let node = if is_directory {
+            if !is_wanted {
+                self.tree.remove_non_directory(&place);
+                return Ok(());
+            }
+            Kind::Directory(BTreeMap::new())
+        } else if kind.is_symlink() {
+            let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+            match String::from_utf8(target) {
+                Ok(target) => Kind::Link(target),
+                Err(_) if !is_wanted => return Ok(()),
+                Err(_) => return Err(self.bad_path(&name, PathError::Invalid)),
+            }
+        } else if !is_wanted {
+            self.tree.remove(&place);
+            return Ok(());
+        } else if kind.is_hard_link() {
+            let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+            match self.hard_link(&name, &target)? {
+                Some(kind) => kind,
+                None => return Ok(()),
+            }
+        } else if kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse() {
+            self.refuse_pax_sparse(&name, entry)?;
+            Kind::File(self.keep(entry)?)
+        } else {
+            return Err(UnpackError::Kind {
+                layer: self.layer,
+                name,
+                kind: kind_name(kind),
+            });
+        };
+        let layer = self.layer;
+        match self.tree.insert(&place, Node { layer, kind: node }) {
+            Err(problem) if is_wanted => Err(self.bad_path(&name, problem)),
+            // Outside of what is wanted, an archive may contradict itself.
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    fn whiteout(&mut self, name: &str, last: &str, place: &[String]) -> Result<(), UnpackError> {
+        let parents = place.split_last().map_or(place, |(_, parents)| parents);
+        if last == OPAQUE {
+            self.tree.remove_older_below(parents, self.layer);
+            return Ok(());
+        }
+        if last.starts_with(WHITEOUT_META) {
+            return Ok(());
+        }
+        let hidden = last.strip_prefix(WHITEOUT).unwrap_or_default();
+        if matches!(hidden, "" | "." | "..") {
+            return Err(self.bad_path(name, PathError::Escapes));
+        }
+        let mut path: Parts = parents.to_vec();
+        path.push(hidden.to_owned());
+        self.tree.remove_older(&path, self.layer);
+        Ok(())
+    }
+
+    /// What a hard link stands for. `None` when its target was not kept, which is noted.
+    fn hard_link(
+        &mut self,
+        name: &str,
+        target: &[u8],
+    ) -> Result<Option<Kind<Content>>, UnpackError> {
+        let bad = |problem| UnpackError::Link {
+            name: name.to_owned(),
+            problem,
+        };
+        let bad_path = |problem| bad(LinkProblem::Path(PathProblem(problem)));
+        let path = clean(target)
+            .map_err(bad_path)?
+            .ok_or_else(|| bad_path(PathError::Escapes))?;
+        let place = self.tree.place(&path).map_err(bad_path)?;
+        match self.tree.get(&place).map(|node| &node.kind) {
+            Some(Kind::File(content)) => Ok(Some(Kind::File(content.clone()))),
+            Some(Kind::Link(target)) => Ok(Some(Kind::Link(target.clone()))),
+            Some(Kind::Directory(_)) => Err(bad(LinkProblem::Directory)),
+            None if self.wanted.covers(&place) || self.wanted.is_last_round() => {
+                Err(bad(LinkProblem::Dangling))
+            }
+            None => {
+                self.elsewhere.insert(place.join("/"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// A file in the sparse format of newer GNU tar is not the file that it stands for.
+    fn refuse_pax_sparse<R: Read>(
+        &self,
+        name: &str,
+        entry: &mut tar::Entry<'_, R>,
+    ) -> Result<(), UnpackError> {
+        let records = entry
+            .pax_extensions()
+            .map_err(|source| self.unreadable(source))?;
+        for record in records.into_iter().flatten() {
+            let record = record.map_err(|source| self.unreadable(source))?;
+            if record.key_bytes().starts_with(b"GNU.sparse.") {
+                return Err(UnpackError::Kind {
+                    layer: self.layer,
+                    name: name.to_owned(),
+                    kind: "sparse file",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the content of an entry to a numbered file.
+    fn keep(&mut self, content: &mut impl Read) -> Result<Content, UnpackError> {
+        let number = self.files;
+        self.files += 1;
+        let shown = self
+            .data
+            .parent()
+            .and_then(Path::parent)
+            .unwrap_or(&self.data)
+            .to_owned();
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o400)
+            .open(self.data.join(number.to_string()))
+            .map_err(disk(&shown))?;
+        let mut hash = Sha256::new();
+        let mut size = 0_u64;
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let count = content
+                .read(&mut buffer)
+                .map_err(|source| self.unreadable(source))?;
+            let bytes = buffer.get(..count).unwrap_or_default();
+            if bytes.is_empty() {
+                break;
+            }
+            size += bytes.len() as u64;
+            if self.kept_bytes.saturating_add(size) > self.limits.kept_bytes {
+                return Err(self.limit("bytes of files", self.limits.kept_bytes));
+            }
+            hash.update(bytes);
+            file.write_all(bytes).map_err(disk(&shown))?;
+        }
+        self.kept_bytes += size;
+        let sha256 = Digest::from_sha256(hash.finalize().as_slice());
+        Ok(Content {
+            number,
+            description: FileDescription { size, sha256 },
+        })
+    }
+
+    /// Writes the wanted part of the tree to `target`.
+    pub(super) fn finish(self, target: &Path) -> Result<Finished, UnpackError> {
+        let mut writer = Writer {
+            data: &self.data,
+            tree: &self.tree,
+            wanted: self.wanted,
+            target,
+            directories: Vec::new(),
+            files: BTreeMap::new(),
+            elsewhere: self.elsewhere,
+        };
+        writer.directory(target)?;
+        for root in self.wanted.outermost() {
+            writer.root(&root)?;
+        }
+        writer.seal()?;
+        Ok(if writer.elsewhere.is_empty() {
+            Finished::Tree(writer.files)
+        } else {
+            Finished::Elsewhere(writer.elsewhere)
+        })
+    }
+
+    fn is_wanted_text(&self, name: &str) -> bool {
+        let parts: Parts = name
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .map(str::to_owned)
+            .collect();
+        self.wanted.covers(&parts)
+    }
+
+    fn unreadable(&self, source: io::Error) -> UnpackError {
+        UnpackError::Read {
+            layer: self.layer,
+            source,
+        }
+    }
+
+    fn limit(&self, what: &'static str, limit: u64) -> UnpackError {
+        UnpackError::Limit {
+            layer: self.layer,
+            what,
+            limit,
+        }
+    }
+
+    fn bad_path(&self, name: &str, problem: PathError) -> UnpackError {
+        UnpackError::Path {
+            layer: self.layer,
+            name: name.to_owned(),
+            problem: PathProblem(problem),
+        }
+    }
+}
+
+/// Writes a tree to disk.
+struct Writer<'a> {
+    data: &'a Path,
+    tree: &'a Tree<Content>,
+    wanted: &'a Wanted,
+    target: &'a Path,
+    /// In the order made.
+    directories: Vec<PathBuf>,
+    files: BTreeMap<String, FileDescription>,
+    elsewhere: BTreeSet<String>,
+}
+
+impl Writer<'_> {
+    /// Writes what the wanted path `root` leads to.
+    fn root(&mut self, root: &[String]) -> Result<(), UnpackError> {
+        let name = root.join("/");
+        let real = self
+            .tree
+            .follow(root)
+            .map_err(|problem| UnpackError::Link {
+                name: name.clone(),
+                problem: LinkProblem::Path(PathProblem(problem)),
+            })?;
+        let mut path = self.target.to_owned();
+        let Some(node) = self.tree.get(&real) else {
+            if !self.wanted.covers(&real) && !self.wanted.is_last_round() {
+                self.elsewhere.insert(real.join("/"));
+            } else if self.wanted.catalog.as_ref() == Some(&name) {
+                // An image without content is an empty catalog.
+                for part in root {
+                    path.push(part);
+                    self.directory(&path)?;
+                }
+            }
+            return Ok(());
+        };
+        if !self.wanted.covers(&real) && !self.wanted.is_last_round() {
+            // Only links of that place are known, not its files.
+            self.elsewhere.insert(real.join("/"));
+            return Ok(());
+        }
+        for part in root.split_last().map_or(root, |(_, parents)| parents) {
+            path.push(part);
+            self.directory(&path)?;
+        }
+        self.node(node, real, root.to_vec())
+    }
+
+    /// Writes a node of the tree, found at `real`, as `name`.
+    fn node(&mut self, node: &Node<Content>, real: Parts, name: Parts) -> Result<(), UnpackError> {
+        let mut todo = vec![(node, real, name)];
+        while let Some((node, real, name)) = todo.pop() {
+            match &node.kind {
+                Kind::File(content) => self.file(content, &name)?,
+                Kind::Link(_) => self.link(&real, &name)?,
+                Kind::Directory(children) => {
+                    self.directory(&self.target.join(name.join("/")))?;
+                    for (part, child) in children {
+                        let below =
+                            |path: &Parts| [path.as_slice(), std::slice::from_ref(part)].concat();
+                        todo.push((child, below(&real), below(&name)));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what a link leads to in its place.
+    fn link(&mut self, real: &[String], name: &[String]) -> Result<(), UnpackError> {
+        let bad = |problem| UnpackError::Link {
+            name: name.join("/"),
+            problem,
+        };
+        let target = self
+            .tree
+            .follow(real)
+            .map_err(|problem| bad(LinkProblem::Path(PathProblem(problem))))?;
+        match self.tree.get(&target).map(|node| &node.kind) {
+            Some(Kind::File(content)) => self.file(content, name),
+            Some(Kind::Directory(_)) => Err(bad(LinkProblem::Directory)),
+            // Following ends at something else than a link, or at nothing.
+            Some(Kind::Link(_)) | None => {
+                if self.wanted.covers(&target) || self.wanted.is_last_round() {
+                    return Err(bad(LinkProblem::Dangling));
+                }
+                self.elsewhere.insert(target.join("/"));
+                Ok(())
+            }
+        }
+    }
+
+    fn file(&mut self, content: &Content, name: &[String]) -> Result<(), UnpackError> {
+        let name = name.join("/");
+        let source = self.data.join(content.number.to_string());
+        let target = self.target.join(&name);
+        // Linked, not moved: several names may share one content.
+        if fs::hard_link(&source, &target).is_err() {
+            fs::copy(&source, &target).map_err(disk(Path::new(&name)))?;
+        }
+        self.files.insert(name, content.description.clone());
+        Ok(())
+    }
+
+    fn directory(&mut self, path: &Path) -> Result<(), UnpackError> {
+        match fs::DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => {
+                self.directories.push(path.to_owned());
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => {
+                let name = path.strip_prefix(self.target).unwrap_or(path);
+                Err(disk(name)(error))
+            }
+        }
+    }
+
+    /// Makes the directories read-only, inner ones first.
+    fn seal(&self) -> Result<(), UnpackError> {
+        for path in self.directories.iter().rev() {
+            let name = path.strip_prefix(self.target).unwrap_or(path);
+            fs::set_permissions(path, fs::Permissions::from_mode(0o500)).map_err(disk(name))?;
+        }
+        Ok(())
+    }
+}
+
+impl Meter<'_> {
+    fn exceed(&self, what: &'static str, limit: u64) -> io::Error {
+        self.exceeded.set(Some((what, limit)));
+        io::Error::other("limit exceeded")
+    }
+
+    fn flowed(&self, count: u64) -> io::Result<()> {
+        let total = self.uncompressed.get().saturating_add(count);
+        self.uncompressed.set(total);
+        let limits = self.limits;
+        if total > limits.uncompressed_bytes {
+            return Err(self.exceed("uncompressed bytes", limits.uncompressed_bytes));
+        }
+        let allowed = self
+            .compressed
+            .get()
+            .saturating_mul(limits.expansion_ratio)
+            .max(limits.expansion_grace_bytes);
+        if total > allowed {
+            return Err(self.exceed(
+                "uncompressed bytes per compressed byte",
+                limits.expansion_ratio,
+            ));
+        }
+        if let Some(left) = self.until_entry.get() {
+            let Some(left) = left.checked_sub(count) else {
+                return Err(self.exceed("bytes of headers of one entry", MAX_HEADER_BYTES));
+            };
+            self.until_entry.set(Some(left));
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Compressed<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read(buffer)?;
+        self.1
+            .compressed
+            .set(self.1.compressed.get() + count as u64);
+        Ok(count)
+    }
+}
+
+impl<R: Read> Read for Uncompressed<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read(buffer)?;
+        self.1.flowed(count as u64)?;
+        Ok(count)
+    }
+}
+
+fn kind_name(kind: EntryType) -> &'static str {
+    match kind {
+        EntryType::Char | EntryType::Block => "device",
+        EntryType::Fifo => "named pipe",
+        _ => "file of an unknown kind",
+    }
+}
+
+fn disk(path: &Path) -> impl FnOnce(io::Error) -> UnpackError {
+    let path = path.to_owned();
+    move |source| UnpackError::Disk { path, source }
+}
