@@ -1,0 +1,3 @@
+module oxolm.dev/oxolm/hack/tools/rig
+
+go 1.26
