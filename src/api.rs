@@ -4,7 +4,7 @@
 //! the reference (operator-framework/operator-controller), stable and experimental together; what oxolm adds is
 //! additive. The types only carry what is on the wire: core computes with types of its own.
 //!
-//! [`crd`] turns the types into CustomResourceDefinitions.
+//! [`crd`] turns the types into `CustomResourceDefinition`s.
 
 pub mod cluster_catalog;
 pub mod cluster_extension;
@@ -13,6 +13,7 @@ pub mod condition;
 pub mod crd;
 pub mod keys;
 pub mod object;
+pub mod policy;
 
 pub use cluster_catalog::{ClusterCatalog, ClusterCatalogSpec, ClusterCatalogStatus};
 pub use cluster_extension::{ClusterExtension, ClusterExtensionSpec, ClusterExtensionStatus};

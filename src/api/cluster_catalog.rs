@@ -13,40 +13,7 @@ use serde::{Deserialize, Serialize};
     kind = "ClusterCatalog",
     status = "ClusterCatalogStatus",
     derive = "PartialEq",
-    doc = "ClusterCatalog makes the content of a catalog image (file-based catalogs) available to every ClusterExtension of the cluster, and to people over HTTPS.",
-    printcolumn(
-        name = "LastUnpacked",
-        type_ = "date",
-        json_path = ".status.lastUnpacked"
-    ),
-    printcolumn(
-        name = "Serving",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Serving")].status"#
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Progressing",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Progressing")].reason"#,
-        priority = 1
-    ),
-    printcolumn(
-        name = "Priority",
-        type_ = "integer",
-        json_path = ".spec.priority",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Source",
-        type_ = "string",
-        json_path = ".spec.source.image.ref",
-        priority = 1
-    )
+    doc = "ClusterCatalog makes the content of a catalog image (file-based catalogs) available to every ClusterExtension of the cluster, and to people over HTTPS."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCatalogSpec {
@@ -71,8 +38,8 @@ pub struct ClusterCatalogSpec {
     #[serde(default)]
     pub priority: i32,
 
-    /// Whether the content is offered at all. With "Available" (the default) it is unpacked, served and used.
-    /// With "Unavailable" it is removed from disk and no longer used, while the `ClusterCatalog` stays, so that it
+    /// Whether the content is offered at all. With `"Available"` (the default) it is unpacked, served and used.
+    /// With `"Unavailable"` it is removed from disk and no longer used, while the `ClusterCatalog` stays, so that it
     /// can be switched on again.
     #[serde(default)]
     pub availability_mode: AvailabilityMode,
@@ -81,12 +48,12 @@ pub struct ClusterCatalogSpec {
 /// A union, told apart by `type`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CatalogSource {
-    /// The kind of source. "Image" is the only one: the content is an image in a registry, and the field "image"
+    /// The kind of source. `"Image"` is the only one: the content is an image in a registry, and the field `"image"`
     /// is required.
     #[serde(rename = "type")]
     pub source_type: SourceType,
 
-    /// The image with the content. Required when type is "Image", and forbidden otherwise.
+    /// The image with the content. Required when type is `"Image"`, and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageSource>,
 }
@@ -107,7 +74,7 @@ pub struct ImageSource {
     /// name must be complete (docker.io/library/busybox:1, not busybox:1).
     ///
     /// Examples: quay.io/operatorhubio/catalog:latest, or
-    /// quay.io/operatorhubio/catalog@sha256:<64 hexadecimal digits>.
+    /// `quay.io/operatorhubio/catalog@sha256:<64 hexadecimal digits>`.
     #[serde(rename = "ref")]
     pub reference: String,
 
@@ -137,9 +104,9 @@ pub struct ClusterCatalogStatus {
 
     /// The state of the catalog.
     ///
-    /// "Serving" is True while the content is served and usable. "Progressing" tells whether the wanted content
+    /// `"Serving"` is True while the content is served and usable. `"Progressing"` tells whether the wanted content
     /// is in place (reason Succeeded), is being retried (Retrying) or cannot be had without a change of the spec
-    /// (Blocked). "Ready", "Reconciling" and "Stalled" say the same in the terms of kstatus.
+    /// (Blocked). `"Ready"`, `"Reconciling"` and `"Stalled"` say the same in the terms of kstatus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
@@ -163,7 +130,7 @@ pub struct ResolvedCatalogSource {
     #[serde(rename = "type")]
     pub source_type: SourceType,
 
-    /// The image that the content came from. Required when type is "Image", and forbidden otherwise.
+    /// The image that the content came from. Required when type is `"Image"`, and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ResolvedImageSource>,
 }
@@ -179,7 +146,7 @@ pub struct ResolvedImageSource {
 /// Where the content is served.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterCatalogUrls {
-    /// The address below which the content is served, to be taken as it is: append "/api/v1/all" for everything,
-    /// or "/api/v1/metas" with a query.
+    /// The address below which the content is served, to be taken as it is: append `"/api/v1/all"` for everything,
+    /// or `"/api/v1/metas"` with a query.
     pub base: String,
 }

@@ -15,62 +15,7 @@ use serde::{Deserialize, Serialize};
     kind = "ClusterExtension",
     status = "ClusterExtensionStatus",
     derive = "PartialEq",
-    doc = "ClusterExtension installs a package (an operator) from a ClusterCatalog, keeps what it installed as it should be, and upgrades it.",
-    printcolumn(
-        name = "Installed Bundle",
-        type_ = "string",
-        json_path = ".status.install.bundle.name"
-    ),
-    printcolumn(
-        name = "Version",
-        type_ = "string",
-        json_path = ".status.install.bundle.version"
-    ),
-    printcolumn(
-        name = "Installed",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Installed')].status"
-    ),
-    printcolumn(
-        name = "Progressing",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Progressing')].status"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Progressing')].reason",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Available Update",
-        type_ = "string",
-        json_path = ".status.availableUpdate.version",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Catalog",
-        type_ = "string",
-        json_path = ".status.install.catalog",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Namespace",
-        type_ = "string",
-        json_path = ".spec.namespace",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Account",
-        type_ = "string",
-        json_path = ".spec.serviceAccount.name",
-        priority = 1
-    )
+    doc = "ClusterExtension installs a package (an operator) from a ClusterCatalog, keeps what it installed as it should be, and upgrades it."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterExtensionSpec {
@@ -81,7 +26,7 @@ pub struct ClusterExtensionSpec {
     /// digit.
     pub namespace: String,
 
-    /// The service account in "namespace" with whose permissions everything of this `ClusterExtension` is created,
+    /// The service account in `"namespace"` with whose permissions everything of this `ClusterExtension` is created,
     /// changed and deleted. Whoever sets it must be allowed to impersonate it. Once set it cannot be changed.
     ///
     /// Without it the default account that oxolm was started with is used, if there is one.
@@ -128,11 +73,11 @@ pub struct ServiceAccountReference {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceConfig {
-    /// The kind of source. "Catalog" is the only one: the package is looked up in the `ClusterCatalog`s, and the
-    /// field "catalog" is required.
+    /// The kind of source. `"Catalog"` is the only one: the package is looked up in the `ClusterCatalog`s, and the
+    /// field `"catalog"` is required.
     pub source_type: SourceType,
 
-    /// What is looked up in the `ClusterCatalog`s. Required when `sourceType` is "Catalog", and forbidden otherwise.
+    /// What is looked up in the `ClusterCatalog`s. Required when `sourceType` is `"Catalog"`, and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catalog: Option<CatalogFilter>,
 }
@@ -158,7 +103,7 @@ pub struct CatalogFilter {
     ///
     /// A version (1.2.3) pins. Operators =, !=, >, <, >=, <=, ~ (patch releases) and ^ (minor and patch
     /// releases), wildcards (1.x, 1.2.*) and hyphen ranges (1.0.0 - 2.0.0) may be combined: a space or comma
-    /// means "and", || means "or". Pre-releases are matched only by a comparison that names one (>=1.0.0-0).
+    /// means `"and"`, || means `"or"`. Pre-releases are matched only by a comparison that names one (>=1.0.0-0).
     ///
     /// Examples: ">=1.2.0, <1.3.0", "1.x", "~1.4", "^2 || 1.9.5".
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,8 +118,8 @@ pub struct CatalogFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
 
-    /// Which versions may replace the installed one. "CatalogProvided" (the default): only those to which the
-    /// package's author has drawn an upgrade edge in the catalog. "SelfCertified": every acceptable one, which
+    /// Which versions may replace the installed one. `"CatalogProvided"` (the default): only those to which the
+    /// package's author has drawn an upgrade edge in the catalog. `"SelfCertified"`: every acceptable one, which
     /// is how a jump over versions or a rollback is forced; whoever sets it vouches that data will survive it.
     #[serde(default)]
     pub upgrade_constraint_policy: UpgradeConstraintPolicy,
@@ -193,7 +138,7 @@ pub enum UpgradeConstraintPolicy {
 /// How a package is checked before it is installed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterExtensionInstallConfig {
-    /// The checks that run before anything is written. Required in "install".
+    /// The checks that run before anything is written. Required in `"install"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preflight: Option<PreflightConfig>,
 }
@@ -210,8 +155,8 @@ pub struct PreflightConfig {
 /// How strict the check of upgraded CRDs is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CrdUpgradeSafetyConfig {
-    /// "Strict": an upgrade that could lose data or break clients is refused. "None": the check is skipped. Where
-    /// "install" is absent the check is strict.
+    /// `"Strict"`: an upgrade that could lose data or break clients is refused. `"None"`: the check is skipped. Where
+    /// `"install"` is absent the check is strict.
     pub enforcement: CrdUpgradeSafetyEnforcement,
 }
 
@@ -229,13 +174,13 @@ pub enum CrdUpgradeSafetyEnforcement {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterExtensionConfig {
-    /// The kind of configuration. "Inline" is the only one: it is written in the field "inline", which is
+    /// The kind of configuration. `"Inline"` is the only one: it is written in the field `"inline"`, which is
     /// required.
     pub config_type: ConfigType,
 
     /// The configuration, an object with at least one field. A bundle in the registry+v1 format knows
-    /// "watchNamespace" (where it supports more or other than all namespaces) and "deploymentConfig". Required
-    /// when `configType` is "Inline", and forbidden otherwise.
+    /// `"watchNamespace"` (where it supports more or other than all namespaces) and `"deploymentConfig"`. Required
+    /// when `configType` is `"Inline"`, and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<serde_json::Map<String, serde_json::Value>>,
 }
@@ -258,12 +203,12 @@ pub struct ClusterExtensionStatus {
 
     /// The state of the extension.
     ///
-    /// "Installed" is True once a bundle is installed. "Progressing" tells whether the wanted state is reached
+    /// `"Installed"` is True once a bundle is installed. `"Progressing"` tells whether the wanted state is reached
     /// (reason Succeeded), on its way (`RollingOut`, Retrying) or impossible without a change (Blocked,
-    /// `InvalidConfiguration`, `ProgressDeadlineExceeded`). "Resolved" tells whether a bundle could be chosen, and
-    /// why not. "Available" tells whether the installed objects work. "Deprecated", "PackageDeprecated",
-    /// "ChannelDeprecated" and "BundleDeprecated" carry what the catalog says. "Warnings" is present while there
-    /// is something to know. "Ready", "Reconciling" and "Stalled" sum it up in the terms of kstatus.
+    /// `InvalidConfiguration`, `ProgressDeadlineExceeded`). `"Resolved"` tells whether a bundle could be chosen, and
+    /// why not. `"Available"` tells whether the installed objects work. `"Deprecated"`, `"PackageDeprecated"`,
+    /// `"ChannelDeprecated"` and `"BundleDeprecated"` carry what the catalog says. `"Warnings"` is present while there
+    /// is something to know. `"Ready"`, `"Reconciling"` and `"Stalled"` sum it up in the terms of kstatus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
@@ -322,7 +267,7 @@ pub struct RevisionStatus {
     /// The name of the `ClusterObjectSet`.
     pub name: String,
 
-    /// "Available" and "Progressing" of a revision that is rolling out.
+    /// `"Available"` and `"Progressing"` of a revision that is rolling out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -13,59 +13,20 @@ use serde::{Deserialize, Serialize};
     kind = "ClusterObjectSet",
     status = "ClusterObjectSetStatus",
     derive = "PartialEq",
-    doc = "ClusterObjectSet is one revision of a ClusterExtension: the objects of one bundle, applied phase by phase and kept as they should be. oxolm writes it; people read it.",
-    printcolumn(
-        name = "Available",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Available')].status"
-    ),
-    printcolumn(
-        name = "Progressing",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Progressing')].status"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "State",
-        type_ = "string",
-        json_path = ".spec.lifecycleState",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Revision",
-        type_ = "integer",
-        json_path = ".spec.revision",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Version",
-        type_ = "string",
-        json_path = r".metadata.annotations.olm\.operatorframework\.io/bundle-version",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Account",
-        type_ = "string",
-        json_path = r".metadata.annotations.olm\.operatorframework\.io/service-account-name",
-        priority = 1
-    )
+    doc = "ClusterObjectSet is one revision of a ClusterExtension: the objects of one bundle, applied phase by phase and kept as they should be. oxolm writes it; people read it."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterObjectSetSpec {
-    /// "Active": the objects are applied and kept as they should be. "Archived": the objects that no later
-    /// revision has taken over are removed. There is no way back from "Archived".
+    /// `"Active"`: the objects are applied and kept as they should be. `"Archived"`: the objects that no later
+    /// revision has taken over are removed. There is no way back from `"Archived"`.
     pub lifecycle_state: LifecycleState,
 
     /// The number of the revision, counted from 1. It cannot be changed.
     pub revision: i64,
 
-    /// What happens to an object that exists already and is not of this revision. "Prevent": an object that this
+    /// What happens to an object that exists already and is not of this revision. `"Prevent"`: an object that this
     /// revision or an earlier one did not create is left alone, and the revision does not proceed.
-    /// "IfNoController": an object without a controlling owner is taken over. "None": any object is taken over.
+    /// `"IfNoController"`: an object without a controlling owner is taken over. `"None"`: any object is taken over.
     /// A phase, and an object in it, may say otherwise for itself. It cannot be changed.
     pub collision_protection: CollisionProtection,
 
@@ -129,12 +90,12 @@ pub struct Phase {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PhaseObject {
-    /// The object itself. Exactly one of "object" and "ref" must be set.
+    /// The object itself. Exactly one of `"object"` and `"ref"` must be set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<serde_json::Map<String, serde_json::Value>>,
 
     /// A key of a Secret that holds the object as JSON, which may be compressed with gzip. Exactly one of
-    /// "object" and "ref" must be set.
+    /// `"object"` and `"ref"` must be set.
     #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<ObjectReference>,
 
@@ -171,16 +132,16 @@ pub struct ProgressionProbe {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSelector {
-    /// How objects are selected: by "GroupKind" or by "Label".
+    /// How objects are selected: by `"GroupKind"` or by `"Label"`.
     #[serde(rename = "type")]
     pub selector_type: SelectorType,
 
-    /// Selects the objects of one kind. Required when type is "GroupKind", and forbidden otherwise.
+    /// Selects the objects of one kind. Required when type is `"GroupKind"`, and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_kind: Option<GroupKind>,
 
     /// Selects objects by their labels, with either `matchLabels` or `matchExpressions`. Required when type is
-    /// "Label", and forbidden otherwise.
+    /// `"Label"`, and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<LabelSelector>,
 }
@@ -208,19 +169,19 @@ pub struct GroupKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Assertion {
-    /// What is asserted: "ConditionEqual", "FieldsEqual" or "FieldValue".
+    /// What is asserted: `"ConditionEqual"`, `"FieldsEqual"` or `"FieldValue"`.
     #[serde(rename = "type")]
     pub assertion_type: AssertionType,
 
-    /// A condition of the object has a status. Required when type is "ConditionEqual", and forbidden otherwise.
+    /// A condition of the object has a status. Required when type is `"ConditionEqual"`, and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition_equal: Option<ConditionEqual>,
 
-    /// Two fields of the object are equal. Required when type is "FieldsEqual", and forbidden otherwise.
+    /// Two fields of the object are equal. Required when type is `"FieldsEqual"`, and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields_equal: Option<FieldsEqual>,
 
-    /// A field of the object has a value. Required when type is "FieldValue", and forbidden otherwise.
+    /// A field of the object has a value. Required when type is `"FieldValue"`, and forbidden otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_value: Option<FieldValue>,
 }
@@ -288,8 +249,8 @@ pub struct ClusterObjectSetStatus {
 
     /// The state of the revision.
     ///
-    /// "Progressing" tells how far the rollout is, "Available" whether the objects pass their probes, "Succeeded"
-    /// is True from the first time that all of them did. "Ready", "Reconciling" and "Stalled" sum it up in the
+    /// `"Progressing"` tells how far the rollout is, `"Available"` whether the objects pass their probes, `"Succeeded"`
+    /// is True from the first time that all of them did. `"Ready"`, `"Reconciling"` and `"Stalled"` sum it up in the
     /// terms of kstatus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -306,6 +267,6 @@ pub struct ObservedPhase {
     /// The name of the phase.
     pub name: String,
 
-    /// The digest, such as sha256:<64 hexadecimal digits>.
+    /// The digest, such as `sha256:<64 hexadecimal digits>`.
     pub digest: String,
 }

@@ -162,7 +162,7 @@ words! {
         NotReady,
         /// The object is being deleted.
         Uninstalling,
-        /// A change of a CustomResourceDefinition may break somebody.
+        /// A change of a `CustomResourceDefinition` may break somebody.
         CrdFindings,
         /// An installed bundle blocks the upgrade of the cluster.
         ClusterUpgradeBlocked,

@@ -13,7 +13,9 @@ mod cluster_object_set;
 mod constraint;
 mod text;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceDefinition,
+};
 use kube::CustomResourceExt;
 use serde_json::{Map, Value};
 
@@ -60,6 +62,7 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, DefinitionError> {
         define(
             "ClusterCatalog",
             &ClusterCatalog::crd(),
+            cluster_catalog::COLUMNS,
             &[
                 ("", cluster_catalog::TABLE),
                 ("status.conditions[]", CONDITION),
@@ -68,6 +71,7 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, DefinitionError> {
         define(
             "ClusterExtension",
             &ClusterExtension::crd(),
+            cluster_extension::COLUMNS,
             &[
                 ("", cluster_extension::TABLE),
                 ("status.conditions[]", CONDITION),
@@ -77,6 +81,7 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, DefinitionError> {
         define(
             "ClusterObjectSet",
             &ClusterObjectSet::crd(),
+            cluster_object_set::COLUMNS,
             &[
                 ("", cluster_object_set::TABLE),
                 ("status.conditions[]", CONDITION),
@@ -158,7 +163,7 @@ const DNS1123_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const DNS1123_SUBDOMAIN: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// The limits of `metav1.Condition`, which its OpenAPI definition does not carry.
+/// The limits of `metav1.Condition`, which the definition of the type does not carry.
 const CONDITION: Table = &[
     ("message", &[Constraint::Number("maxLength", 32768)]),
     ("observedGeneration", &[Constraint::Number("minimum", 0)]),
@@ -186,10 +191,52 @@ const CONDITION: Table = &[
     ),
 ];
 
-/// Lays `tables`, each below its path, over the derived definition.
+/// A column of `kubectl get`.
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    name: &'static str,
+    type_: &'static str,
+    json_path: &'static str,
+    is_wide: bool,
+}
+
+impl Column {
+    /// A column that is always shown.
+    const fn always(name: &'static str, type_: &'static str, json_path: &'static str) -> Self {
+        Self {
+            name,
+            type_,
+            json_path,
+            is_wide: false,
+        }
+    }
+
+    /// A column that is shown with `-o wide`.
+    const fn wide(name: &'static str, type_: &'static str, json_path: &'static str) -> Self {
+        Self {
+            name,
+            type_,
+            json_path,
+            is_wide: true,
+        }
+    }
+
+    fn definition(&self) -> CustomResourceColumnDefinition {
+        CustomResourceColumnDefinition {
+            name: self.name.to_owned(),
+            type_: self.type_.to_owned(),
+            json_path: self.json_path.to_owned(),
+            priority: self.is_wide.then_some(1),
+            ..CustomResourceColumnDefinition::default()
+        }
+    }
+}
+
+/// Lays `columns` and `tables`, each table below its path, over the derived definition.
 fn define(
     kind: &str,
     derived: &CustomResourceDefinition,
+    columns: &[Column],
     tables: &[(&str, Table)],
 ) -> Result<CustomResourceDefinition, DefinitionError> {
     let encode = |source| DefinitionError::Encode {
@@ -208,6 +255,9 @@ fn define(
     }
     let mut definition: CustomResourceDefinition =
         serde_json::from_value(definition).map_err(encode)?;
+    for version in &mut definition.spec.versions {
+        version.additional_printer_columns = Some(columns.iter().map(Column::definition).collect());
+    }
     definition
         .metadata
         .annotations
@@ -253,8 +303,13 @@ mod tests {
     #[test]
     fn a_row_for_a_field_that_does_not_exist_is_an_error() {
         let table: Table = &[("spec.nmespace", &[Constraint::Number("maxLength", 63)])];
-        let error = define("ClusterExtension", &ClusterExtension::crd(), &[("", table)])
-            .expect_err("the field does not exist");
+        let error = define(
+            "ClusterExtension",
+            &ClusterExtension::crd(),
+            &[],
+            &[("", table)],
+        )
+        .expect_err("the field does not exist");
         assert_eq!(
             error.to_string(),
             "cannot constrain spec.nmespace of ClusterExtension: no such field"

@@ -13,7 +13,7 @@ use clap::Args;
 use super::Answer;
 use crate::api::crd;
 
-/// Print the CustomResourceDefinitions of the API, or write them to a directory.
+/// Print the definitions (CRDs) of the API, or write them to a directory.
 ///
 /// `oxolm crds | kubectl apply --server-side -f -` installs them.
 #[derive(Debug, Args)]
@@ -55,26 +55,6 @@ fn print(manifests: &[crd::Manifest]) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn committed() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("config/crd")
-    }
-
-    #[test]
-    fn the_committed_definitions_are_current() {
-        let manifests = crd::manifests().unwrap();
-        for manifest in &manifests {
-            let path = committed().join(manifest.file_name());
-            let text = std::fs::read_to_string(&path).unwrap_or_default();
-            assert!(
-                text == manifest.yaml,
-                "{} is not what the types say: run hack/generate",
-                path.display()
-            );
-        }
-        let files = std::fs::read_dir(committed()).unwrap().count();
-        assert_eq!(files, manifests.len(), "a file too many in config/crd");
-    }
 
     #[test]
     fn a_directory_is_made_and_filled() {

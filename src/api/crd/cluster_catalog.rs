@@ -1,5 +1,6 @@
 //! What is enforced on a `ClusterCatalog`.
 
+use super::Column;
 use super::constraint::Constraint::{Matches, Number, Rule, Text, Texts};
 use super::constraint::Table;
 
@@ -25,6 +26,25 @@ const IMAGE_UNION: &str =
     "has(self.type) && self.type == 'Image' ? has(self.image) : !has(self.image)";
 const IMAGE_UNION_MESSAGE: &str = "image is required when type is Image, and forbidden otherwise";
 
+/// What `kubectl get` shows.
+pub(super) const COLUMNS: &[Column] = &[
+    Column::always("LastUnpacked", "date", ".status.lastUnpacked"),
+    Column::always(
+        "Serving",
+        "string",
+        r#".status.conditions[?(@.type=="Serving")].status"#,
+    ),
+    Column::always("Age", "date", ".metadata.creationTimestamp"),
+    Column::wide(
+        "Progressing",
+        "string",
+        r#".status.conditions[?(@.type=="Progressing")].reason"#,
+    ),
+    Column::wide("Priority", "integer", ".spec.priority"),
+    Column::wide("Source", "string", ".spec.source.image.ref"),
+];
+
+/// The rules, field by field.
 pub(super) const TABLE: Table = &[
     ("", &[Texts("required", &["metadata", "spec"])]),
     ("spec.source", &[Rule(IMAGE_UNION, IMAGE_UNION_MESSAGE)]),

@@ -1,5 +1,6 @@
 //! What is enforced on a `ClusterExtension`.
 
+use super::Column;
 use super::constraint::Constraint::{Flag, Matches, Number, Rule, RuleAt, Text, Texts};
 use super::constraint::Table;
 use super::{DNS1123_LABEL, DNS1123_SUBDOMAIN};
@@ -13,6 +14,37 @@ const BUNDLE_RELEASE: &str = r"^$|^(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(
 /// A version range, as the reference admits it.
 const VERSION_RANGE: &str = r"^(\s*(=||!=|>|<|>=|=>|<=|=<|~|~>|\^)\s*(v?(0|[1-9]\d*|[x|X|\*])(\.(0|[1-9]\d*|x|X|\*]))?(\.(0|[1-9]\d*|x|X|\*))?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?)\s*)((?:\s+|,\s*|\s*\|\|\s*)(=||!=|>|<|>=|=>|<=|=<|~|~>|\^)\s*(v?(0|[1-9]\d*|x|X|\*])(\.(0|[1-9]\d*|x|X|\*))?(\.(0|[1-9]\d*|x|X|\*]))?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?)\s*)*$";
 
+/// What `kubectl get` shows.
+pub(super) const COLUMNS: &[Column] = &[
+    Column::always("Installed Bundle", "string", ".status.install.bundle.name"),
+    Column::always("Version", "string", ".status.install.bundle.version"),
+    Column::always(
+        "Installed",
+        "string",
+        ".status.conditions[?(@.type=='Installed')].status",
+    ),
+    Column::always(
+        "Progressing",
+        "string",
+        ".status.conditions[?(@.type=='Progressing')].status",
+    ),
+    Column::always("Age", "date", ".metadata.creationTimestamp"),
+    Column::wide(
+        "Reason",
+        "string",
+        ".status.conditions[?(@.type=='Progressing')].reason",
+    ),
+    Column::wide(
+        "Available Update",
+        "string",
+        ".status.availableUpdate.version",
+    ),
+    Column::wide("Catalog", "string", ".status.install.catalog"),
+    Column::wide("Namespace", "string", ".spec.namespace"),
+    Column::wide("Account", "string", ".spec.serviceAccount.name"),
+];
+
+/// The rules, field by field.
 pub(super) const TABLE: Table = &[
     ("", &[Texts("required", &["spec"])]),
     (

@@ -3,6 +3,7 @@
 //! Differs from the reference: rules that freeze a list stand on its parent, since a rule on the list itself does
 //! not run when the list is removed: it could be removed in one write and come back different in the next.
 
+use super::Column;
 use super::DNS1123_LABEL;
 use super::constraint::Constraint::{Flag, Matches, Number, Rule, RuleAt, Text, Texts};
 use super::constraint::Table;
@@ -12,6 +13,34 @@ const PHASE_NAME_MESSAGE: &str = "the value must consist of only lowercase alpha
 const FIELD_PATH: &str = r"^[a-zA-Z0-9]+(?:\.[a-zA-Z0-9]+)*$";
 const FIELD_PATH_MESSAGE: &str = "must contain a valid field path. valid fields contain upper or lower-case alphanumeric characters separated by the \".\" character.";
 
+/// What `kubectl get` shows.
+pub(super) const COLUMNS: &[Column] = &[
+    Column::always(
+        "Available",
+        "string",
+        ".status.conditions[?(@.type=='Available')].status",
+    ),
+    Column::always(
+        "Progressing",
+        "string",
+        ".status.conditions[?(@.type=='Progressing')].status",
+    ),
+    Column::always("Age", "date", ".metadata.creationTimestamp"),
+    Column::wide("State", "string", ".spec.lifecycleState"),
+    Column::wide("Revision", "integer", ".spec.revision"),
+    Column::wide(
+        "Version",
+        "string",
+        r".metadata.annotations.olm\.operatorframework\.io/bundle-version",
+    ),
+    Column::wide(
+        "Account",
+        "string",
+        r".metadata.annotations.olm\.operatorframework\.io/service-account-name",
+    ),
+];
+
+/// The rules, field by field.
 pub(super) const TABLE: Table = &[
     ("", &[Texts("required", &["spec"])]),
     (

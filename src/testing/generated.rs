@@ -1,0 +1,120 @@
+//! The files that are generated from the types, and the test that they are current.
+//!
+//! `hack/generate` runs the test with `OXOLM_GENERATE` set: it then writes the files instead of comparing them.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the test reads and writes the files of the repository"
+)]
+
+use std::fs;
+use std::path::Path;
+
+use crate::api::crd;
+use crate::api::policy::{Settings, policies};
+
+/// The variable that makes the test write.
+const GENERATE: &str = "OXOLM_GENERATE";
+
+/// The labels that every object of the chart carries, as lines of a template.
+const LABELS: &str = "metadata:\n  labels:\n    {{- include \"oxolm.labels\" . | nindent 4 }}\n";
+
+/// Every generated file: its path below the repository, and its content.
+fn generated() -> Vec<(String, String)> {
+    let mut files = vec![(
+        "charts/oxolm/templates/policies.yaml".to_owned(),
+        policy_template(),
+    )];
+    for manifest in crd::manifests().unwrap() {
+        let name = manifest.file_name();
+        files.push((
+            format!("charts/oxolm/templates/crds/{name}"),
+            crd_template(&manifest),
+        ));
+        files.push((format!("config/crd/{name}"), manifest.yaml));
+    }
+    files
+}
+
+/// A definition as a template: part of the release or not, kept or not when that goes.
+fn crd_template(manifest: &crd::Manifest) -> String {
+    assert!(
+        !manifest.yaml.contains("{{"),
+        "a definition must not look like a template"
+    );
+    let yaml = manifest.yaml.replacen("metadata:\n", LABELS, 1).replacen(
+        "  annotations:\n",
+        "  annotations:\n    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n",
+        1,
+    );
+    format!(
+        "{{{{- if include \"oxolm.ownsCrd\" (list . \"{}\") }}}}\n{yaml}{{{{- end }}}}\n",
+        manifest.name
+    )
+}
+
+/// The policies as a template: the settings are values of the chart.
+fn policy_template() -> String {
+    let settings = Settings {
+        controller: "CONTROLLER".to_owned(),
+        default_account: "DEFAULT-ACCOUNT".to_owned(),
+        excluded_namespaces: "EXCLUDED-NAMESPACES".to_owned(),
+    };
+    let mut text = "{{- if .Values.accountPolicy.enabled }}\n".to_owned();
+    for policy in policies(&settings) {
+        for object in [
+            serde_json::to_value(&policy.policy).unwrap(),
+            serde_json::to_value(&policy.binding).unwrap(),
+        ] {
+            let yaml = serde_saphyr::to_string(&object).unwrap();
+            assert!(
+                !yaml.contains("{{"),
+                "a policy must not look like a template"
+            );
+            text.push_str("---\n");
+            text.push_str(&yaml.replacen("metadata:\n", LABELS, 1));
+        }
+    }
+    text.push_str("{{- end }}\n");
+    for (placeholder, value) in [
+        ("CONTROLLER", "{{ include \"oxolm.user\" . }}"),
+        ("DEFAULT-ACCOUNT", "{{ .Values.defaultServiceAccount }}"),
+        (
+            "EXCLUDED-NAMESPACES",
+            "{{ include \"oxolm.excludedNamespaces\" . }}",
+        ),
+    ] {
+        assert!(text.contains(placeholder), "{placeholder} is not used");
+        text = text.replace(placeholder, value);
+    }
+    text
+}
+
+#[test]
+fn generated_files_are_current() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let generates = std::env::var_os(GENERATE).is_some();
+    let mut stale = Vec::new();
+    let files = generated();
+    for (name, content) in &files {
+        let path = root.join(name);
+        if generates {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, content).unwrap();
+        } else if fs::read_to_string(&path).unwrap_or_default() != *content {
+            stale.push(name.as_str());
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "not what the types say: {}: run hack/generate",
+        stale.join(", ")
+    );
+    for directory in ["config/crd", "charts/oxolm/templates/crds"] {
+        let found = fs::read_dir(root.join(directory)).unwrap().count();
+        let expected = files
+            .iter()
+            .filter(|(name, _)| name.starts_with(directory))
+            .count();
+        assert_eq!(found, expected, "a file too many in {directory}");
+    }
+}
