@@ -1,1 +1,8 @@
-//! The reconcilers: observe, decide, act, report.
+//! The reconcilers: observe, decide (core), act, report.
+//!
+//! Each kind is watched once ([`informer`]); what is watched is the cache from which all reconcilers read, so a pass
+//! that changes nothing sends no request. Whatever can change an answer wakes the objects whose answer it is
+//! ([`queue`]). A reconciler is four lines: a step that cannot fail, a pure status, a report, the next time.
+
+pub mod informer;
+pub mod queue;

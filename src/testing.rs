@@ -1,5 +1,6 @@
 //! Fakes on the wire, builders that read as sentences, conformance data, and the test of the walls.
 
+pub(crate) mod api_server;
 pub(crate) mod conformance;
 mod generated;
 mod walls;

@@ -1,0 +1,167 @@
+//! Which objects are to be looked at, and when.
+//!
+//! A [`Queue`] takes names from anywhere and runs one pass per object at a time. A pass answers with [`Next`]; failed
+//! ones come back after a delay that doubles from [`FIRST_DELAY`] to [`LAST_DELAY`], with jitter, and starts again
+//! after a success. A change that concerns an object wakes it at once, whatever delay it had.
+
+#![expect(clippy::disallowed_methods, reason = "a queue is a task")]
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::{StreamExt, channel::mpsc};
+use kube::Resource;
+use kube::runtime::controller::{Action, Config, applier};
+use kube::runtime::reflector::{ObjectRef, Store};
+use tokio_util::sync::CancellationToken;
+
+/// The delay after the first failure.
+pub const FIRST_DELAY: Duration = Duration::from_millis(100);
+/// The longest delay between two attempts.
+pub const LAST_DELAY: Duration = Duration::from_secs(300);
+
+/// When an object is to be looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// When something changes.
+    OnChange,
+    /// After this time, or when something changes.
+    After(Duration),
+    /// The pass failed: after a growing delay, or when something changes.
+    Retry,
+}
+
+/// Wakes objects of one kind. Cheap to clone; also usable before anybody listens.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    sender: mpsc::UnboundedSender<String>,
+}
+
+/// The listening end of a [`Queue`].
+#[derive(Debug)]
+pub struct Listener {
+    receiver: mpsc::UnboundedReceiver<String>,
+}
+
+/// A queue and its listening end.
+pub fn queue() -> (Queue, Listener) {
+    let (sender, receiver) = mpsc::unbounded();
+    (Queue { sender }, Listener { receiver })
+}
+
+impl Queue {
+    /// Asks for a pass over the object of that name, soon. Asking twice is asking once.
+    pub fn wake(&self, name: &str) {
+        // A closed queue means that the process is stopping.
+        _ = self.sender.unbounded_send(name.to_owned());
+    }
+}
+
+/// Consecutive failures per object.
+#[derive(Debug, Default)]
+struct Failures(Mutex<BTreeMap<String, u32>>);
+
+impl Failures {
+    fn delay_after(&self, name: &str, next: Next) -> Option<Duration> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match next {
+            Next::OnChange => {
+                counts.remove(name);
+                None
+            }
+            Next::After(delay) => {
+                counts.remove(name);
+                Some(delay)
+            }
+            Next::Retry => {
+                let count = counts.entry(name.to_owned()).or_default();
+                let delay = backoff(*count);
+                *count = count.saturating_add(1);
+                Some(jittered(delay, name, *count))
+            }
+        }
+    }
+}
+
+/// The delay after `failures` failures before this one.
+fn backoff(failures: u32) -> Duration {
+    FIRST_DELAY
+        .saturating_mul(1_u32.checked_shl(failures.min(20)).unwrap_or(u32::MAX))
+        .min(LAST_DELAY)
+}
+
+/// Up to a tenth less, by name and count, so that objects that failed together do not come back together.
+fn jittered(delay: Duration, name: &str, count: u32) -> Duration {
+    let spread = name.bytes().fold(count, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
+    }) % 100;
+    delay.mul_f64(1.0 - f64::from(spread) / 1000.0)
+}
+
+/// Runs `pass` for every name that is woken, at most `concurrency` at a time and never two for one object, until
+/// `stop`. A name without an object in `store` is dropped.
+pub async fn run<K, Fut>(
+    listener: Listener,
+    store: Store<K>,
+    concurrency: u16,
+    stop: CancellationToken,
+    pass: impl Fn(Arc<K>) -> Fut + Send + Sync + 'static,
+) where
+    K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+    Fut: Future<Output = Next> + Send + 'static,
+{
+    let failures = Arc::new(Failures::default());
+    let requests = listener
+        .receiver
+        .map(|name| Ok::<_, Infallible>(ObjectRef::<K>::new(&name)))
+        .take_until(stop.cancelled_owned());
+    let reconcile = move |object: Arc<K>, failures: Arc<Failures>| {
+        let name = object.meta().name.clone().unwrap_or_default();
+        let answer = pass(object);
+        Box::pin(async move {
+            // A task of its own: a pass that panics must not take the others with it.
+            let next = tokio::spawn(answer).await.unwrap_or(Next::Retry);
+            let action = failures
+                .delay_after(&name, next)
+                .map_or_else(Action::await_change, Action::requeue);
+            Ok::<_, Infallible>(action)
+        })
+    };
+    applier(
+        reconcile,
+        |_, never: &Infallible, _| match *never {},
+        failures,
+        store,
+        requests,
+        Config::default().concurrency(concurrency),
+    )
+    // The only error left is an object that is gone, which needs no pass.
+    .for_each(|_| async {})
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_five_minutes_and_start_again() {
+        let failures = Failures::default();
+        let mut last = Duration::ZERO;
+        for _ in 0..40 {
+            let delay = failures.delay_after("a", Next::Retry).unwrap();
+            assert!(
+                delay <= LAST_DELAY && delay >= last.mul_f64(0.89),
+                "{delay:?} after {last:?}"
+            );
+            last = delay;
+        }
+        assert!(last >= LAST_DELAY.mul_f64(0.9));
+        assert_eq!(failures.delay_after("a", Next::OnChange), None);
+        assert!(failures.delay_after("a", Next::Retry).unwrap() <= FIRST_DELAY);
+    }
+}

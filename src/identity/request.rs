@@ -1,0 +1,212 @@
+//! One request to the API server, as JSON, with a deadline and an error that reads well.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "requests are sent through clients that the identity room makes"
+)]
+
+use std::time::Duration;
+
+use kube::Client;
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::Request;
+use kube::core::response::Status;
+use serde_json::Value;
+
+/// The longest that one request may take, retries of the client included. The API server itself gives up after 60 s.
+const DEADLINE: Duration = Duration::from_secs(70);
+
+/// A request that was not answered as hoped.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The API server said no; the text is its own.
+    #[error("{}", .0.message)]
+    Refused(Box<Status>),
+    /// The API server could not be reached or understood.
+    #[error(transparent)]
+    Failed(kube::Error),
+    /// The request could not be written.
+    #[error("cannot build the request")]
+    Unbuildable(#[source] kube::core::request::Error),
+    /// There was no answer in time.
+    #[error("no answer from the API server within {} seconds", DEADLINE.as_secs())]
+    TimedOut,
+}
+
+impl RequestError {
+    /// The HTTP status, if the API server answered.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Refused(status) => Some(status.code),
+            Self::Failed(_) | Self::Unbuildable(_) | Self::TimedOut => None,
+        }
+    }
+
+    /// 404
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// 403
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
+    /// 409 because an object of that name is there already.
+    pub fn is_already_exists(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 409 && status.reason == "AlreadyExists")
+    }
+
+    /// 409 or a failed precondition: the object is not what it was when it was read.
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409) && !self.is_already_exists()
+    }
+}
+
+impl From<kube::Error> for RequestError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Refused(status),
+            other => Self::Failed(other),
+        }
+    }
+}
+
+/// The path of a resource: below `/api/v1` or `/apis/GROUP/VERSION`, in a namespace if there is one.
+pub fn path(group: &str, version: &str, namespace: Option<&str>, plural: &str) -> String {
+    let root = if group.is_empty() {
+        format!("/api/{version}")
+    } else {
+        format!("/apis/{group}/{version}")
+    };
+    match namespace.filter(|namespace| !namespace.is_empty()) {
+        Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
+        None => format!("{root}/{plural}"),
+    }
+}
+
+/// Reads one object; none if it, or its kind, is not there.
+///
+/// # Errors
+/// When the API server says anything but 200 and 404.
+pub async fn get(client: &Client, path: &str, name: &str) -> Result<Option<Value>, RequestError> {
+    let request = Request::new(path).get(name, &GetParams::default());
+    match send(client, request).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads at most `limit` objects of a collection.
+///
+/// # Errors
+/// When the API server says anything but 200.
+pub async fn list(client: &Client, path: &str, limit: u32) -> Result<Value, RequestError> {
+    send(
+        client,
+        Request::new(path).list(&ListParams::default().limit(limit)),
+    )
+    .await
+}
+
+/// Creates one object.
+///
+/// # Errors
+/// When the API server does not.
+pub async fn create(
+    client: &Client,
+    path: &str,
+    manager: &str,
+    object: &impl serde::Serialize,
+) -> Result<Value, RequestError> {
+    let parameters = PostParams {
+        dry_run: false,
+        field_manager: Some(manager.to_owned()),
+    };
+    let body = serde_json::to_vec(object).map_err(|error| {
+        RequestError::Unbuildable(kube::core::request::Error::SerializeBody(error))
+    })?;
+    send(client, Request::new(path).create(&parameters, body)).await
+}
+
+/// Patches one object.
+///
+/// # Errors
+/// When the API server does not.
+pub async fn patch(
+    client: &Client,
+    path: &str,
+    name: &str,
+    parameters: &PatchParams,
+    patch: &Patch<Value>,
+) -> Result<Value, RequestError> {
+    send(client, Request::new(path).patch(name, parameters, patch)).await
+}
+
+/// Patches the status of one object by a merge patch.
+///
+/// # Errors
+/// When the API server does not.
+pub async fn patch_status(
+    client: &Client,
+    path: &str,
+    name: &str,
+    manager: &str,
+    patch: Value,
+) -> Result<Value, RequestError> {
+    let parameters = PatchParams {
+        field_manager: Some(manager.to_owned()),
+        ..PatchParams::default()
+    };
+    let request =
+        Request::new(path).patch_subresource("status", name, &parameters, &Patch::Merge(patch));
+    send(client, request).await
+}
+
+/// Deletes one object; that it is gone already is no error.
+///
+/// # Errors
+/// When the API server says anything but yes and 404.
+pub async fn delete(
+    client: &Client,
+    path: &str,
+    name: &str,
+    parameters: &DeleteParams,
+) -> Result<(), RequestError> {
+    match send(client, Request::new(path).delete(name, parameters)).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sends one request and reads the JSON of its answer.
+///
+/// # Errors
+/// When the request cannot be built, the API server does not answer in time, or it says no.
+pub async fn send(
+    client: &Client,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<Value, RequestError> {
+    let request = request.map_err(RequestError::Unbuildable)?;
+    tokio::time::timeout(DEADLINE, client.request::<Value>(request))
+        .await
+        .map_err(|_elapsed| RequestError::TimedOut)?
+        .map_err(RequestError::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_those_of_the_api() {
+        assert_eq!(path("", "v1", None, "namespaces"), "/api/v1/namespaces");
+        assert_eq!(
+            path("apps", "v1", Some("n"), "deployments"),
+            "/apis/apps/v1/namespaces/n/deployments"
+        );
+        assert_eq!(path("g", "v1", Some(""), "things"), "/apis/g/v1/things");
+    }
+}

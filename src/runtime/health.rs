@@ -1,0 +1,101 @@
+//! `/healthz` and `/readyz`, plain HTTP.
+//!
+//! A replica is ready once every part that has registered here says so; the body names what is missing.
+
+#![expect(clippy::disallowed_methods, reason = "the probe server is a task")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// What stands between this replica and being ready, by part.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Arc<Mutex<BTreeMap<&'static str, String>>>);
+
+impl Readiness {
+    /// `part` is not ready, because of `why`.
+    pub fn hold(&self, part: &'static str, why: impl Into<String>) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(part, why.into());
+    }
+
+    /// `part` is ready.
+    pub fn release(&self, part: &'static str) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(part);
+    }
+
+    /// Lines `part: why`, empty when everything is ready.
+    pub fn missing(&self) -> String {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter()
+            .map(|(part, why)| format!("{part}: {why}\n"))
+            .collect()
+    }
+}
+
+/// Serves both probes on `address` until `stop`; gives the address that was bound.
+///
+/// # Errors
+/// When the address cannot be bound.
+pub async fn serve(
+    address: SocketAddr,
+    readiness: Readiness,
+    stop: CancellationToken,
+) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address).await?;
+    let bound = listener.local_addr()?;
+    let router = Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .with_state(readiness);
+    tokio::spawn(async move {
+        let served = axum::serve(listener, router)
+            .with_graceful_shutdown(stop.cancelled_owned())
+            .await;
+        if let Err(error) = served {
+            tracing::error!(%error, "probe server ended");
+        }
+    });
+    Ok(bound)
+}
+
+async fn ready(State(readiness): State<Readiness>) -> (StatusCode, String) {
+    let missing = readiness.missing();
+    if missing.is_empty() {
+        (StatusCode::OK, "ok\n".to_owned())
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_names_what_is_missing() {
+        let readiness = Readiness::default();
+        assert_eq!(readiness.missing(), "");
+        readiness.hold("catalogs", "2 of 3 are on disk");
+        readiness.hold("lease", "held by somebody else");
+        assert_eq!(
+            readiness.missing(),
+            "catalogs: 2 of 3 are on disk\nlease: held by somebody else\n"
+        );
+        readiness.release("catalogs");
+        readiness.release("lease");
+        assert_eq!(readiness.missing(), "");
+    }
+}
