@@ -74,9 +74,64 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// `text` in double quotes as Go's `%q` prints it: the messages that we share with the reference are made so.
+pub fn quoted(text: &str) -> Quoted<'_> {
+    Quoted(text)
+}
+
+/// Prints as [`quoted`] says.
+#[derive(Debug, Clone, Copy)]
+pub struct Quoted<'a>(&'a str);
+
+impl std::fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use std::fmt::Write as _;
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            match c {
+                '"' => f.write_str("\\\"")?,
+                '\\' => f.write_str("\\\\")?,
+                '\n' => f.write_str("\\n")?,
+                '\r' => f.write_str("\\r")?,
+                '\t' => f.write_str("\\t")?,
+                '\u{7}' => f.write_str("\\a")?,
+                '\u{8}' => f.write_str("\\b")?,
+                '\u{b}' => f.write_str("\\v")?,
+                '\u{c}' => f.write_str("\\f")?,
+                ' '..='~' => f.write_char(c)?,
+                '\0'..='\u{7f}' => write!(f, "\\x{:02x}", u32::from(c))?,
+                _ if is_printable(c) => f.write_char(c)?,
+                _ if u32::from(c) < 0x1_0000 => write!(f, "\\u{:04x}", u32::from(c))?,
+                _ => write!(f, "\\U{:08x}", u32::from(c))?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+/// Whether a character beyond ASCII is a letter, mark, number, punctuation or symbol.
+///
+/// Rust's own `Debug` escapes by the same categories, marks excepted when they come first; hence the letter before.
+fn is_printable(c: char) -> bool {
+    !format!("{:?}", String::from_iter(['a', c])).contains('\\')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_quoted_as_go_does() {
+        for (text, expected) in [
+            ("plain", r#""plain""#),
+            ("a\"b\\c", r#""a\"b\\c""#),
+            ("\t\n\r\u{7}\u{0}\u{7f}", r#""\t\n\r\a\x00\x7f""#),
+            ("é\u{301}世", "\"é\u{301}世\""),
+            ("\u{a0}\u{feff}\u{10ffff}", r#""\u00a0\ufeff\U0010ffff""#),
+        ] {
+            assert_eq!(quoted(text).to_string(), expected);
+        }
+    }
 
     #[derive(Debug, thiserror::Error)]
     #[error("cannot open the door")]
