@@ -1,0 +1,1 @@
+//! Rendering, rule by rule, where no recorded case covers it.
