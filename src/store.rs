@@ -78,7 +78,8 @@ pub struct UnpackedImage {
     pub labels: BTreeMap<String, String>,
     /// When it was unpacked, to the second.
     pub unpacked_at: Timestamp,
-    lease: Arc<Lease>,
+    /// Only its life counts.
+    _lease: Arc<Lease>,
 }
 
 /// Says by being held that an image is in use.
@@ -394,7 +395,7 @@ impl Known {
             root: path.join(ROOTFS),
             labels: self.description.labels.clone(),
             unpacked_at: self.unpacked_at,
-            lease,
+            _lease: lease,
         }
     }
 }
@@ -405,12 +406,6 @@ impl UnpackedImage {
         let label = self.labels.get(CONFIGS_LABEL)?;
         let path = tree::clean(label.as_bytes()).ok()??;
         Some(self.root.join(path.join("/")))
-    }
-
-    /// How many holders this image has.
-    #[cfg(test)]
-    fn holders(&self) -> usize {
-        Arc::strong_count(&self.lease)
     }
 }
 

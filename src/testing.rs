@@ -3,4 +3,5 @@
 pub(crate) mod api_server;
 pub(crate) mod conformance;
 mod generated;
+pub(crate) mod registry;
 mod walls;
