@@ -4,6 +4,7 @@
 //! 2 the input or the environment is not usable. clap uses 2 for wrong arguments, too.
 
 mod crds;
+mod image;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Crds(crds::Crds),
+    Image(image::Image),
 }
 
 /// The answer of a companion command.
@@ -38,9 +40,12 @@ pub enum Answer {
 ///
 /// An error that a subcommand returns is printed on standard error with its chain and means exit code 2.
 pub fn main() -> ExitCode {
+    // An error only means that a provider is installed; HTTP clients need one.
+    _ = rustls::crypto::ring::default_provider().install_default();
     let arguments = Arguments::parse();
     let answer: anyhow::Result<Answer> = match arguments.command {
         Command::Crds(arguments) => crds::run(&arguments),
+        Command::Image(arguments) => image::run(&arguments),
     };
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

@@ -33,7 +33,7 @@ use crate::store::{Added, CONFIGS_LABEL, ContentStore, StoreError, UnpackedImage
 const CONCURRENT_PULLS: usize = 6;
 
 /// How long the pull of one image may take altogether, waiting for its turn not counted.
-const PULL_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+const PULL_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// How many pieces of a layer wait for the decompressor: a few hundred kilobytes.
 const PIECES_AHEAD: usize = 16;
@@ -54,9 +54,12 @@ pub struct Fetcher {
     store: ContentStore,
     limits: Limits,
     /// Held weakly: a flight that all have left is over, and its files go.
-    flights: Arc<Mutex<BTreeMap<(Digest, ImageKind), WeakShared<Flight>>>>,
+    flights: Arc<Mutex<Flights>>,
     turns: Arc<Semaphore>,
 }
+
+/// Pulls under way.
+type Flights = BTreeMap<(Digest, ImageKind), WeakShared<Flight>>;
 
 /// A pull under way.
 type Flight = BoxFuture<'static, Result<UnpackedImage, FetchError>>;

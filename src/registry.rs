@@ -7,6 +7,7 @@
 //! Hosts of the loopback are asked by HTTPS if they speak it, else by plain HTTP; all others by HTTPS.
 
 pub mod blob;
+pub mod build;
 mod challenge;
 mod client;
 pub mod config;
@@ -16,6 +17,7 @@ pub mod error;
 pub mod limits;
 mod mirror;
 mod policy;
+mod push;
 mod transport;
 
 use std::collections::BTreeMap;
@@ -294,6 +296,12 @@ impl RegistryClient {
         self.transport.refresh().map_err(refused)?;
         policy::check(self.options.policy.as_deref(), reference).map_err(refused)?;
         mirror::endpoints(self.options.registries_conf.as_deref(), reference).map_err(refused)
+    }
+
+    /// The registry itself, where images are pushed to.
+    fn own_endpoint(&self, reference: &Reference) -> Result<Endpoint, RegistryError> {
+        let own = self.endpoints(reference)?.pop();
+        Ok(own.unwrap_or_else(|| Endpoint::of(reference.repository())))
     }
 
     fn attempt(&self, endpoint: &Endpoint, fault: Fault) -> Attempt {

@@ -114,7 +114,7 @@ pub enum Fault {
         /// The token service.
         realm: String,
         /// What went wrong there.
-        fault: Box<Fault>,
+        fault: Box<Self>,
     },
     /// An answer that is not of the protocol.
     #[error("unexpected answer: {0}")]

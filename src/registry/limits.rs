@@ -27,19 +27,19 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a manifest, a configuration or a token may take altogether, retries not counted.
-pub const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(60);
+pub const DOCUMENT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How long one layer may take altogether: the largest one at 2 MB/s.
-pub const LAYER_TIMEOUT: Duration = Duration::from_secs(35 * 60);
+pub const LAYER_TIMEOUT: Duration = Duration::from_mins(35);
 
 /// How many redirects are followed: registries redirect once, to their storage.
 pub const MAX_REDIRECTS: usize = 5;
 
 /// The longest wait that a registry's `Retry-After` can impose.
-pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// How long a token is used when its service does not say: what the token specification prescribes.
-pub const DEFAULT_TOKEN_LIFETIME: Duration = Duration::from_secs(60);
+pub const DEFAULT_TOKEN_LIFETIME: Duration = Duration::from_mins(1);
 
 /// Taken off a token's life, so that none expires on its way.
 pub const TOKEN_MARGIN: Duration = Duration::from_secs(10);

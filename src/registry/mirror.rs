@@ -17,8 +17,8 @@ use crate::oci::reference::Reference;
 
 #[derive(Deserialize)]
 struct File {
-    #[serde(default)]
-    registry: Vec<Registry>,
+    #[serde(default, rename = "registry")]
+    entries: Vec<Registry>,
     /// The sign of format version 1.
     #[serde(default)]
     registries: Option<toml::Table>,
@@ -169,7 +169,7 @@ fn parse(text: &str) -> Result<Vec<Registry>, String> {
     if file.registries.is_some() {
         return Err("format version 1 is not supported".to_owned());
     }
-    let mut registries = file.registry;
+    let mut registries = file.entries;
     for registry in &mut registries {
         registry.location = normal_location(&registry.location)?;
         if registry.prefix.is_empty() {

@@ -1,7 +1,3 @@
-#![expect(
-    clippy::disallowed_methods,
-    reason = "shell: writes the files of an image"
-)]
 //! From layers to files: the archives are read in order into a [`Tree`], and only what is wanted of its end state is
 //! written, as plain files and directories.
 //!
