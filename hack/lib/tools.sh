@@ -40,20 +40,25 @@ rig=$tools_cache/rig-$(cat "$hack"/tools/rig/{*.go,go.mod} | short_hash)/rig
 
 # build_tools makes every program available; it says nothing when nothing is to be done.
 build_tools() {
-    local name missing=()
-    [[ -x $rig ]] || missing+=(rig)
-    for name in "${tool_names[@]}"; do
-        [[ -x $tools_bin/$name ]] || missing+=("$name")
-    done
-    ((${#missing[@]})) || return 0
+    [[ -n $(missing_tools) ]] || return 0
     mkdir -p "$tools_bin" "$(dirname "$rig")"
     (
         if ! flock --nonblock 8; then
             say "another process is building the tools: waiting for it"
             flock 8
         fi
-        provide_tools "${missing[@]}"
+        local missing
+        mapfile -t missing < <(missing_tools)
+        ((${#missing[@]} == 0)) || provide_tools "${missing[@]}"
     ) 8>"$tools_cache/lock"
+}
+
+missing_tools() {
+    local name
+    [[ -x $rig ]] || printf 'rig\n'
+    for name in "${tool_names[@]}"; do
+        [[ -x $tools_bin/$name ]] || printf '%s\n' "$name"
+    done
 }
 
 provide_tools() {
@@ -62,15 +67,13 @@ provide_tools() {
     for name in "$@"; do
         step $((++number)) "$total" "$name"
         if [[ $name == rig ]]; then
-            [[ -x $rig ]] || go_build rig . '-s -w' "$rig"
+            go_build rig . '-s -w' "$rig"
             step_end built
             continue
         fi
         local module package stamp fits
         tool_recipe "$name"
-        if [[ -x $tools_bin/$name ]]; then
-            step_end "built by somebody else"
-        elif found=$(find_tool "$name" "$fits"); then
+        if found=$(find_tool "$name" "$fits"); then
             ln -sfn "$found" "$tools_bin/$name"
             step_end "found as $found"
         else
