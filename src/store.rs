@@ -12,6 +12,7 @@
 //! What a process finds on disk when it starts is verified against `image.json` before its first use, so a torn write or a
 //! tampering hand costs a pull, never a wrong answer. Tags never come here, only digests.
 
+pub mod bundle;
 mod layer;
 mod removal;
 mod tree;

@@ -45,7 +45,31 @@ const MOUNTS: [Mount; 2] = [
     },
 ];
 
+/// The word of `--certificates` and of the revision's annotation.
+impl std::fmt::Display for Provider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::CertManager => "cert-manager",
+            Self::ServiceCa => "service-ca",
+            Self::SelfSigned => "self",
+            Self::None => "none",
+        })
+    }
+}
+
 impl Provider {
+    /// Reads the word that `Display` writes.
+    pub fn parse(word: &str) -> Option<Self> {
+        [
+            Self::CertManager,
+            Self::ServiceCa,
+            Self::SelfSigned,
+            Self::None,
+        ]
+        .into_iter()
+        .find(|provider| provider.to_string() == word)
+    }
+
     /// Marks a webhook configuration or a converted definition so that the provider puts its CA in.
     pub(super) fn annotate_trust(
         self,
