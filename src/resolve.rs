@@ -229,3 +229,6 @@ impl Resolution {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

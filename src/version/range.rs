@@ -7,12 +7,15 @@
 //! The language is that of Masterminds/semver v3.5.0, oddities included: existing manifests mean what they meant.
 //! Pre-releases match only a group in which some literal carries one.
 
+pub mod admission;
 mod parse;
 
 use std::fmt;
 
 use super::{IdentifierError, Version};
 use crate::error::quoted;
+
+pub use admission::ADMISSION_PATTERN;
 
 /// The longest range, in bytes.
 pub const MAX_RANGE_BYTES: usize = 512;

@@ -9,11 +9,7 @@ use super::skip_range::SkipRange;
 use super::*;
 use crate::testing::conformance::{Row, Score, Set};
 
-fn expect<T: PartialEq + std::fmt::Debug>(
-    what: &str,
-    expected: &T,
-    came: &T,
-) -> Result<(), String> {
+fn expect<T: PartialEq + fmt::Debug>(what: &str, expected: &T, came: &T) -> Result<(), String> {
     if expected == came {
         Ok(())
     } else {
