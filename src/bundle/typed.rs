@@ -13,9 +13,10 @@
 mod decode;
 mod quantity;
 mod table;
-mod version;
 
 use serde_json::{Map, Number, Value};
+
+use crate::version::{Identifier, IdentifierError, Version, VersionError};
 
 use table::{Field, Shape, TABLE};
 
@@ -66,7 +67,10 @@ pub enum TypeMismatch {
     Quantity(#[from] quantity::QuantityError),
     /// Not a version.
     #[error(transparent)]
-    Version(#[from] version::VersionError),
+    Version(#[from] VersionError),
+    /// Not a release.
+    #[error(transparent)]
+    Release(#[from] IdentifierError),
     /// Neither a boolean nor a schema.
     #[error("boolean or JSON schema expected")]
     SchemaOrBool,
@@ -207,8 +211,8 @@ fn encode(shape: &Shape, value: Option<Value>) -> Result<Value, TypeMismatch> {
         },
         Shape::Json => Ok(value.unwrap_or(Value::Null)),
         Shape::IntOrString => encode_int_or_string(value),
-        Shape::Version => version::canonical_version(value),
-        Shape::Release => version::canonical_release(value),
+        Shape::Version => encode_version(value),
+        Shape::Release => encode_release(value),
         Shape::SchemaOrBool => match value {
             None => Ok(Value::Bool(false)),
             Some(Value::Bool(b)) => Ok(Value::Bool(b)),
@@ -390,6 +394,30 @@ fn encode_time(value: Option<Value>) -> Result<Value, TypeMismatch> {
         return Ok(Value::Null);
     }
     Ok(Value::String(seconds))
+}
+
+fn encode_version(value: Option<Value>) -> Result<Value, TypeMismatch> {
+    match value {
+        None => Ok(Value::from(Version::default().to_string())),
+        Some(Value::String(text)) => Ok(Value::from(Version::parse_tolerant(&text)?.to_string())),
+        Some(other) => Err(json_mismatch(&other, "string")),
+    }
+}
+
+/// Dot-separated identifiers of any length, as the type reads them.
+fn encode_release(value: Option<Value>) -> Result<Value, TypeMismatch> {
+    match value {
+        None => Ok(Value::from("")),
+        Some(Value::String(text)) => {
+            let identifiers: Vec<Identifier> = text
+                .split('.')
+                .map(Identifier::parse)
+                .collect::<Result<_, _>>()?;
+            let printed: Vec<String> = identifiers.iter().map(ToString::to_string).collect();
+            Ok(Value::from(printed.join(".")))
+        }
+        Some(other) => Err(json_mismatch(&other, "string")),
+    }
 }
 
 fn encode_int_or_string(value: Option<Value>) -> Result<Value, TypeMismatch> {
