@@ -1,7 +1,14 @@
 //! File-based catalogs: one blob at a time, packages, and the index over them.
 
 pub mod document;
+pub mod ignore;
+pub mod index;
+pub(crate) mod json;
+pub mod meta;
 pub(crate) mod normal;
 pub mod package;
+pub mod read;
 pub(crate) mod scalar;
+pub(crate) mod stream;
+pub(crate) mod typed;
 pub mod yaml;

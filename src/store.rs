@@ -13,6 +13,7 @@
 //! tampering hand costs a pull, never a wrong answer. Tags never come here, only digests.
 
 pub mod bundle;
+pub mod catalog;
 mod layer;
 mod removal;
 mod tree;

@@ -4,6 +4,7 @@
 //! tree. An object's entries are put in order when it closes; of equal keys the last one stays. Nothing
 //! recurses, so depth costs memory, not stack.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -51,6 +52,11 @@ impl Normalizer {
     /// The text between two positions that [`Normalizer::len`] gave while the same containers were open.
     pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {
         self.text.get(range).unwrap_or_default()
+    }
+
+    /// Whether the innermost container is an object.
+    pub(crate) fn is_in_object(&self) -> bool {
+        matches!(self.open.last(), Some(Container::Object { .. }))
     }
 
     /// Whether a comma will stand before the next value of the innermost container.
@@ -213,6 +219,22 @@ fn compare(text: &[u8], a: &Entry, b: &Entry) -> Ordering {
         let bare = |quoted: &'_ [u8]| quoted.len().saturating_sub(1);
         let (left, right) = (raw(a), raw(b));
         left.get(..bare(left)).cmp(&right.get(..bare(right)))
+    }
+}
+
+/// The bytes as text; each byte that is not UTF-8 becomes U+FFFD, as in Go.
+pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(
+            bytes
+                .utf8_chunks()
+                .flat_map(|chunk| {
+                    let replaced = chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER);
+                    chunk.valid().chars().chain(replaced)
+                })
+                .collect(),
+        ),
     }
 }
 

@@ -1,6 +1,12 @@
 //! What resolution needs of one package: versions, edges, channels, deprecations, properties. Never the whole blobs.
 
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
+
+use super::meta::Meta;
+use super::typed::{self, Mistyped, Object};
 
 /// One package of one catalog, as far as resolution and people ask about it.
 ///
@@ -69,3 +75,212 @@ pub struct Deprecation {
     #[serde(default)]
     pub message: String,
 }
+
+/// Why a package cannot be read. Other packages of the catalog are not affected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PackageError {
+    /// A blob of the package has no schema.
+    #[error("a blob of package {package:?} has no schema")]
+    MissingSchema {
+        /// The package.
+        package: String,
+    },
+    /// A blob does not have the form that its schema demands.
+    #[error("{schema} {name:?} of package {package:?}: {problem}")]
+    Mistyped {
+        /// The package.
+        package: String,
+        /// The blob's schema.
+        schema: String,
+        /// The blob's name.
+        name: String,
+        /// What must be different.
+        problem: String,
+    },
+}
+
+/// The packages of a catalog, gathered blob by blob.
+///
+/// As in the reference, a package consists of the blobs that name it in `package` and of the `olm.package`
+/// blob of its name; of blobs equal in schema and name the last one counts.
+#[derive(Debug, Default)]
+pub struct Packages {
+    drafts: BTreeMap<String, Draft>,
+}
+
+#[derive(Debug, Default)]
+struct Draft {
+    default_channel: Option<String>,
+    channels: IndexMap<String, Channel>,
+    bundles: IndexMap<String, Bundle>,
+    /// Deprecations by the name of their blob.
+    deprecations: BTreeMap<String, Vec<Deprecation>>,
+    /// By schema and name of the blob: one that is replaced by a sound one does no harm.
+    errors: BTreeMap<(String, String), PackageError>,
+}
+
+impl Packages {
+    /// Takes a blob into account.
+    pub fn add(&mut self, meta: &Meta) {
+        let package = meta.package_name();
+        if package.is_empty() {
+            return;
+        }
+        let draft = self.drafts.entry(package.to_owned()).or_default();
+        let key = (meta.schema.clone(), meta.name.clone());
+        draft.errors.remove(&key);
+        if let Err(error) = draft.add(meta) {
+            draft.errors.insert(key, error);
+        }
+    }
+
+    /// The packages by name, or why one cannot be read.
+    pub fn finish(self) -> BTreeMap<String, Result<PackageContents, PackageError>> {
+        self.drafts
+            .into_iter()
+            .map(|(name, draft)| {
+                let read = draft.finish(&name);
+                (name, read)
+            })
+            .collect()
+    }
+}
+
+impl Draft {
+    fn add(&mut self, meta: &Meta) -> Result<(), PackageError> {
+        let mistyped = |problem: Mistyped| PackageError::Mistyped {
+            package: meta.package_name().to_owned(),
+            schema: meta.schema.clone(),
+            name: meta.name.clone(),
+            problem: problem.to_string(),
+        };
+        match meta.schema.as_str() {
+            "" => {
+                return Err(PackageError::MissingSchema {
+                    package: meta.package_name().to_owned(),
+                });
+            }
+            Meta::PACKAGE => {
+                self.default_channel = default_channel(meta).map_err(mistyped)?;
+            }
+            Meta::CHANNEL => {
+                let channel = channel(meta).map_err(mistyped)?;
+                self.channels.insert(channel.name.clone(), channel);
+            }
+            Meta::BUNDLE => {
+                let bundle = bundle(meta).map_err(mistyped)?;
+                self.bundles.insert(bundle.name.clone(), bundle);
+            }
+            Meta::DEPRECATIONS => {
+                let entries = deprecations(meta).map_err(mistyped)?;
+                self.deprecations.insert(meta.name.clone(), entries);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(self, name: &str) -> Result<PackageContents, PackageError> {
+        if let Some((_, error)) = self.errors.into_iter().next() {
+            return Err(error);
+        }
+        Ok(PackageContents {
+            name: name.to_owned(),
+            default_channel: self.default_channel,
+            channels: self.channels.into_values().collect(),
+            bundles: self.bundles.into_values().collect(),
+            deprecations: self.deprecations.into_values().next().unwrap_or_default(),
+        })
+    }
+}
+
+fn default_channel(meta: &Meta) -> Result<Option<String>, Mistyped> {
+    let package = Object::of(&meta.blob, "package")?;
+    if let Some(icon) = package.value("icon") {
+        let icon = Object::of(icon, "icon")?;
+        icon.check_base64("base64data")?;
+        icon.text("mediatype")?;
+    }
+    package.text("description")?;
+    properties(&package)?;
+    let channel = package.text("defaultChannel")?;
+    Ok(Some(channel).filter(|channel| !channel.is_empty()))
+}
+
+fn channel(meta: &Meta) -> Result<Channel, Mistyped> {
+    let channel = Object::of(&meta.blob, "channel")?;
+    properties(&channel)?;
+    let entries = channel.objects("entries")?.into_iter().map(|entry| {
+        Ok(ChannelEntry {
+            name: entry.text("name")?,
+            replaces: entry.text("replaces")?,
+            skips: entry.texts("skips")?,
+            skip_range: entry.text("skipRange")?,
+        })
+    });
+    Ok(Channel {
+        name: meta.name.clone(),
+        entries: entries.collect::<Result<_, _>>()?,
+    })
+}
+
+fn bundle(meta: &Meta) -> Result<Bundle, Mistyped> {
+    let bundle = Object::of(&meta.blob, "bundle")?;
+    for image in bundle.objects("relatedImages")? {
+        image.text("name")?;
+        image.text("image")?;
+    }
+    let properties = properties(&bundle)?;
+    let package_property = properties
+        .iter()
+        .find(|(kind, _)| kind == Meta::PACKAGE)
+        .map(|(_, value)| typed::any(value))
+        .transpose()?;
+    for (kind, value) in &properties {
+        if kind == "olm.bundle.object" {
+            Object::of(value, "value")?.check_base64("data")?;
+        }
+    }
+    Ok(Bundle {
+        name: meta.name.clone(),
+        image: bundle.text("image")?,
+        package_property,
+        property_types: properties.into_iter().map(|(kind, _)| kind).collect(),
+    })
+}
+
+/// Type and value of each property.
+fn properties<'a>(object: &Object<'a>) -> Result<Vec<(String, &'a [u8])>, Mistyped> {
+    let property = |property: Object<'a>| {
+        let value = property.value("value").ok_or(Mistyped {
+            field: "properties",
+            wanted: "a list of types with values",
+        })?;
+        Ok((property.text("type")?, value))
+    };
+    object
+        .objects("properties")?
+        .into_iter()
+        .map(property)
+        .collect()
+}
+
+fn deprecations(meta: &Meta) -> Result<Vec<Deprecation>, Mistyped> {
+    let deprecations = Object::of(&meta.blob, "deprecations")?;
+    let entry = |entry: Object<'_>| {
+        let reference = Object::of(entry.value("reference").unwrap_or(b"null"), "reference")?;
+        Ok(Deprecation {
+            schema: reference.text("schema")?,
+            name: reference.text("name")?,
+            message: entry.text("message")?,
+        })
+    };
+    deprecations
+        .objects("entries")?
+        .into_iter()
+        .map(entry)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

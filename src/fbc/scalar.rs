@@ -71,9 +71,7 @@ pub(crate) fn resolve(tag: ScalarTag<'_>, text: &str) -> Result<Scalar, Misfit> 
 fn binary(text: &str) -> Result<Scalar, Misfit> {
     let packed: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
     let bytes = STANDARD.decode(packed).map_err(|_not_base64| Misfit)?;
-    Ok(Scalar::Decoded(
-        String::from_utf8_lossy(&bytes).into_owned(),
-    ))
+    Ok(Scalar::Decoded(super::normal::lossy(&bytes).into_owned()))
 }
 
 /// What the text says on its own.

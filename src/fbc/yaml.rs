@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag};
 use serde_json::Value;
 
-use super::document::{DEPTH_LIMIT, DocumentError, EXPANDED_LIMIT_BYTES, Position, count_lines};
+use super::document::{DEPTH_LIMIT, DocumentError, EXPANDED_LIMIT_BYTES, Position};
 use super::normal::{self, Normalizer};
 use super::scalar::{self, Scalar, ScalarTag};
+use super::stream::{Documents, LIMIT_BYTES, StreamError};
 
 /// The namespace of YAML's own tags.
 const CORE_NAMESPACE: &str = "tag:yaml.org,2002:";
@@ -25,21 +26,16 @@ const CORE_NAMESPACE: &str = "tag:yaml.org,2002:";
 pub fn value(bytes: &[u8]) -> Result<Value, DocumentError> {
     let mut normalizer = Normalizer::default();
     normalize(bytes, 1, &mut normalizer)?;
-    to_value(&normalizer, 1)
+    let start = Position { line: 1, column: 1 };
+    to_value(&normalizer).map_err(|problem| DocumentError::new(start, problem))
 }
 
-/// The value that was normalised. The document began at `first_line`.
-pub(crate) fn to_value(normalizer: &Normalizer, first_line: usize) -> Result<Value, DocumentError> {
+/// The value that was normalised.
+fn to_value(normalizer: &Normalizer) -> Result<Value, &'static str> {
     if normalizer.len() == 0 {
         return Ok(Value::Null);
     }
-    normal::decode(normalizer.text()).map_err(|_too_deep| {
-        let position = Position {
-            line: first_line,
-            column: 1,
-        };
-        DocumentError::new(position, "the document is nested too deeply")
-    })
+    normal::decode(normalizer.text()).map_err(|_too_deep| "the document is nested too deeply")
 }
 
 /// Writes one YAML document in normal form; nothing is written for one without content.
@@ -503,7 +499,7 @@ pub(crate) fn first_chunk(bytes: &[u8], is_whole: bool) -> Result<Option<Chunk<'
     let mut at = 0;
     while at < bytes.len() {
         let rest = bytes.get(at..).unwrap_or_default();
-        let length = match rest.iter().position(|byte| *byte == b'\n') {
+        let length = match memchr::memchr(b'\n', rest) {
             Some(newline) => newline + 1,
             None if is_whole => rest.len(),
             None => return Err(ChunkError::Incomplete),
@@ -550,28 +546,13 @@ pub(crate) const SEPARATOR_PROBLEM: &str =
 
 /// The documents of `bytes`, YAML or JSON, in order; it ends after the first error.
 ///
-/// As Go's `YAMLOrJSONDecoder`: a text that begins with `{` is a stream of JSON documents. Documents
-/// without content are [`Value::Null`].
-pub fn documents(bytes: &[u8]) -> impl Iterator<Item = Result<Value, DocumentError>> {
-    let mut rest = bytes;
-    let mut line = 1;
-    let mut normalizer = Normalizer::default();
+/// Documents without content are [`Value::Null`]. No document may be larger than 16 MiB.
+pub fn documents(bytes: &[u8]) -> impl Iterator<Item = Result<Value, StreamError>> {
+    let mut documents = Documents::new(bytes, LIMIT_BYTES);
     std::iter::from_fn(move || {
-        let chunk = match first_chunk(rest, true) {
-            Ok(chunk) => chunk?,
-            Err(ChunkError::Incomplete) => return None,
-            Err(ChunkError::Separator { offset }) => {
-                let position = Position::of(rest, offset, line);
-                rest = &[];
-                return Some(Err(DocumentError::new(position, SEPARATOR_PROBLEM)));
-            }
-        };
-        let read = normalize(chunk.bytes, line, &mut normalizer)
-            .and_then(|()| to_value(&normalizer, line));
-        let (taken, after) = rest.split_at_checked(chunk.consumed).unwrap_or((rest, &[]));
-        line += count_lines(taken);
-        rest = if read.is_ok() { after } else { &[] };
-        Some(read)
+        documents
+            .next(|normalizer, _| to_value(normalizer))
+            .transpose()
     })
 }
 

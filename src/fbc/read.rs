@@ -1,0 +1,61 @@
+//! The blobs of one file, in bounded memory.
+
+use std::io::Read;
+
+use super::meta::Meta;
+use super::stream::{Documents, LIMIT_BYTES};
+
+pub use super::stream::StreamError;
+
+/// The blobs of one file, in its order. Ends after the first error.
+///
+/// Only one document is in memory at a time.
+#[derive(Debug)]
+pub struct Metas<R> {
+    documents: Documents<R>,
+}
+
+/// A blob and where it stands in its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// The blob.
+    pub meta: Meta,
+    /// The line on which its content begins, from 1.
+    pub line: usize,
+}
+
+impl<R: Read> Metas<R> {
+    /// The blobs of `input`; no document may be larger than 16 MiB.
+    pub fn new(input: R) -> Self {
+        Self::with_limit(input, LIMIT_BYTES)
+    }
+
+    /// The blobs of `input`; no document may be larger than `limit_bytes`.
+    pub fn with_limit(input: R, limit_bytes: usize) -> Self {
+        Self {
+            documents: Documents::new(input, limit_bytes),
+        }
+    }
+}
+
+impl<R: Read> Iterator for Metas<R> {
+    type Item = Result<Located, StreamError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let next = self.documents.next(|normalizer, line| {
+                Ok(Meta::of(normalizer)?.map(|meta| Located { meta, line }))
+            });
+            match next {
+                Ok(Some(Some(located))) => return Some(Ok(located)),
+                // A document without content is no blob.
+                Ok(Some(None)) => {}
+                Ok(None) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
