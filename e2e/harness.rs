@@ -1,0 +1,9 @@
+//! What stories stand on: the runner, the cluster, and the objects in it.
+
+pub(crate) mod cluster;
+pub(crate) mod objects;
+pub(crate) mod rules;
+mod runner;
+
+pub(crate) use cluster::Cluster;
+pub(crate) use runner::{Outcome, Story, run, story};
