@@ -352,3 +352,6 @@ fn failed(operation: Operation, reference: &Reference, attempts: Vec<Attempt>) -
         attempts,
     }
 }
+
+#[cfg(test)]
+mod tests;

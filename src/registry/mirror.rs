@@ -47,13 +47,13 @@ struct Mirror {
     location: String,
     #[serde(default)]
     insecure: bool,
-    #[serde(default)]
-    pull_from_mirror: PullFromMirror,
+    #[serde(default, rename = "pull-from-mirror")]
+    used_for: References,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum PullFromMirror {
+enum References {
     #[default]
     #[serde(alias = "")]
     All,
@@ -110,10 +110,10 @@ pub(super) fn endpoints(
 
 impl Registry {
     fn uses(&self, mirror: &Mirror, by_digest: bool) -> bool {
-        match mirror.pull_from_mirror {
-            PullFromMirror::All => by_digest || !self.mirror_by_digest_only,
-            PullFromMirror::DigestOnly => by_digest,
-            PullFromMirror::TagOnly => !by_digest,
+        match mirror.used_for {
+            References::All => by_digest || !self.mirror_by_digest_only,
+            References::DigestOnly => by_digest,
+            References::TagOnly => !by_digest,
         }
     }
 }
@@ -195,7 +195,7 @@ fn parse(text: &str) -> Result<Vec<Registry>, String> {
             if mirror.location.is_empty() {
                 return Err(format!("a mirror of {:?} has no location", registry.prefix));
             }
-            if registry.mirror_by_digest_only && mirror.pull_from_mirror != PullFromMirror::All {
+            if registry.mirror_by_digest_only && mirror.used_for != References::All {
                 return Err(format!(
                     "a mirror of {:?} sets pull-from-mirror beside mirror-by-digest-only",
                     registry.prefix

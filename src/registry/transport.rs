@@ -389,14 +389,16 @@ impl Transport {
         Ok(scheme)
     }
 
-    /// The base address for messages: with the scheme as far as it is known.
+    /// The base address for messages: with the scheme, once it is known.
     pub(super) fn describe(&self, endpoint: &Endpoint) -> String {
         let known = lock(&self.schemes).get(endpoint.address()).copied();
-        let scheme = match (endpoint.security, known) {
-            (Security::Verified, _) | (_, Some(Scheme::Https) | None) => "https",
-            (_, Some(Scheme::Http)) => "http",
-        };
-        format!("{scheme}://{}", endpoint.name())
+        match (endpoint.security, known) {
+            (Security::Verified, _) | (_, Some(Scheme::Https)) => {
+                format!("https://{}", endpoint.name())
+            }
+            (_, Some(Scheme::Http)) => format!("http://{}", endpoint.name()),
+            (_, None) => endpoint.name(),
+        }
     }
 }
 

@@ -233,8 +233,11 @@ impl<'a> Unpacker<'a> {
         if let Some((what, limit)) = meter.exceeded.get() {
             return Err(self.limit(what, limit));
         }
+        let drained = io::copy(&mut raw, &mut io::sink());
+        // Read to the end also after a failure: what looks like a broken archive may be a broken transfer, and only the
+        // end of it tells. A layer that is too large is not worth that.
         result?;
-        io::copy(&mut raw, &mut io::sink()).map_err(|source| self.unreadable(source))?;
+        drained.map_err(|source| self.unreadable(source))?;
         Ok(())
     }
 

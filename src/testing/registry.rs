@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use http::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE, RETRY_AFTER,
     WWW_AUTHENTICATE,
@@ -394,7 +394,12 @@ fn serve(bytes: &Bytes, content_type: &str, range: Option<&str>, cut: Option<usi
         None => Body::from(part),
         Some(count) => {
             let first: Result<_, std::io::Error> = Ok(part.slice(..count.min(part.len())));
-            Body::from_stream(stream::iter([first, Err(std::io::Error::other("cut"))]))
+            // What was written leaves while the body has nothing to say.
+            let cut = async {
+                tokio::task::yield_now().await;
+                Err(std::io::Error::other("cut"))
+            };
+            Body::from_stream(stream::iter([first]).chain(stream::once(cut)))
         }
     };
     response.body(body).unwrap()
