@@ -204,6 +204,12 @@ fn version_rows() -> Vec<Row> {
         ">=1.0.0-0",
         "1.2.3-rc.1+build.5",
         " 1.2.3 ",
+        ">=1.0.0 || *",
+        ">=1.0.0 <1.2.*",
+        "1.2.3 - 2.0.0",
+        "1.0.0 - 1.4.0 || 2.x",
+        "01.2.3",
+        "1.*.*",
     ] {
         rows.push(admitted("version", version(range)));
     }
@@ -221,6 +227,9 @@ fn version_rows() -> Vec<Row> {
         "1.2.3-",
         "1.2.3+a_b",
         "latest",
+        "|",
+        "1.*]",
+        ">=",
     ] {
         rows.push(refused("version", version(range), VERSION_FIELD, VERSION));
     }

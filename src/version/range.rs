@@ -15,7 +15,7 @@ use std::fmt;
 use super::{IdentifierError, Version};
 use crate::error::quoted;
 
-pub use admission::ADMISSION_PATTERN;
+pub use admission::{ADMISSION_PATTERN, MAX_ADMITTED_CHARACTERS};
 
 /// The longest range, in bytes.
 pub const MAX_RANGE_BYTES: usize = 512;

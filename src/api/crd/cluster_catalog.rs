@@ -8,7 +8,7 @@ use super::constraint::Table;
 const DOMAIN: &str = r"^([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])((\.([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))+)?(:[0-9]+)?\b";
 const DOMAIN_MESSAGE: &str = "the reference must begin with a registry: letters, digits and hyphens separated by '.', optionally followed by ':' and a port";
 
-const HAS_NAME: &str = r"self.find('(\\/[a-z0-9]+((([._]|__|[-]*)[a-z0-9]+)+)?((\\/[a-z0-9]+((([._]|__|[-]*)[a-z0-9]+)+)?)+)?)') != ''";
+const HAS_NAME: &str = r"self.find(r'(\/[a-z0-9]+((([._]|__|[-]*)[a-z0-9]+)+)?((\/[a-z0-9]+((([._]|__|[-]*)[a-z0-9]+)+)?)+)?)') != ''";
 const NAME_MESSAGE: &str = "the registry must be followed by '/' and the name of a repository: lower-case letters and digits separated by '.', '_', '__', '-' or '/'";
 
 const ALGORITHM: &str = r"self.find('(@.*:)') != '' ? self.find('(@.*:)').matches('(@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*[:])') : true";
@@ -70,7 +70,7 @@ pub(super) const TABLE: Table = &[
                 "the tag must not be longer than 127 characters",
             ),
             Rule(
-                r"self.find('(@.*:)') == '' && self.find(':.*$') != '' ? self.find(':.*$').matches(':[\\w][\\w.-]*$') : true",
+                r"self.find('(@.*:)') == '' && self.find(':.*$') != '' ? self.find(':.*$').matches(r':[\w][\w.-]*$') : true",
                 "the tag must begin with a letter, a digit or '_', followed by letters, digits, '_', '.' or '-'",
             ),
             Rule(ALGORITHM, ALGORITHM_MESSAGE),

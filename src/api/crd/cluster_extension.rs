@@ -4,15 +4,13 @@ use super::Column;
 use super::constraint::Constraint::{Flag, Matches, Number, Rule, RuleAt, Text, Texts};
 use super::constraint::Table;
 use super::{DNS1123_LABEL, DNS1123_SUBDOMAIN};
+use crate::version::range::{ADMISSION_PATTERN, MAX_ADMITTED_CHARACTERS};
 
 /// The version of an installed bundle.
 const BUNDLE_VERSION: &str = r"^([0-9]+)(\.[0-9]+)?(\.[0-9]+)?(-([-0-9A-Za-z]+(\.[-0-9A-Za-z]+)*))?(\+([-0-9A-Za-z]+(-\.[-0-9A-Za-z]+)*))?";
 
 /// The release of an installed bundle: empty, or identifiers separated by dots.
 const BUNDLE_RELEASE: &str = r"^$|^(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*$";
-
-/// A version range, as the reference admits it.
-const VERSION_RANGE: &str = r"^(\s*(=||!=|>|<|>=|=>|<=|=<|~|~>|\^)\s*(v?(0|[1-9]\d*|[x|X|\*])(\.(0|[1-9]\d*|x|X|\*]))?(\.(0|[1-9]\d*|x|X|\*))?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?)\s*)((?:\s+|,\s*|\s*\|\|\s*)(=||!=|>|<|>=|=>|<=|=<|~|~>|\^)\s*(v?(0|[1-9]\d*|x|X|\*])(\.(0|[1-9]\d*|x|X|\*))?(\.(0|[1-9]\d*|x|X|\*]))?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?)\s*)*$";
 
 /// What `kubectl get` shows.
 pub(super) const COLUMNS: &[Column] = &[
@@ -98,8 +96,8 @@ pub(super) const TABLE: Table = &[
     (
         "spec.source.catalog.version",
         &[
-            Number("maxLength", 64),
-            Matches(VERSION_RANGE, "invalid version expression"),
+            Number("maxLength", MAX_ADMITTED_CHARACTERS as i64),
+            Matches(ADMISSION_PATTERN, "invalid version expression"),
         ],
     ),
     ("spec.source.catalog.channels", &[Number("maxItems", 256)]),
