@@ -3,8 +3,11 @@
 //! Exit codes of every companion command: 0 yes or done, 1 no (refused, not resolved, findings, differences),
 //! 2 the input or the environment is not usable. clap uses 2 for wrong arguments, too.
 
+mod batch;
 mod crds;
 mod image;
+mod range;
+mod resolve;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -25,6 +28,8 @@ struct Arguments {
 enum Command {
     Crds(crds::Crds),
     Image(image::Image),
+    Range(range::Arguments),
+    Resolve(Box<resolve::Resolve>),
 }
 
 /// The answer of a companion command.
@@ -46,6 +51,8 @@ pub fn main() -> ExitCode {
     let answer: anyhow::Result<Answer> = match arguments.command {
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
+        Command::Range(arguments) => range::run(&arguments),
+        Command::Resolve(arguments) => resolve::run(&arguments),
     };
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

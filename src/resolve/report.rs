@@ -287,3 +287,6 @@ fn chosen_or_refused(resolution: &Resolution) -> Verdict {
         Err(_) => Verdict::CatalogNotPreferred,
     }
 }
+
+#[cfg(test)]
+mod tests;

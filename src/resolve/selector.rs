@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use regex::Regex;
 
 use crate::error::quoted;
@@ -236,3 +236,84 @@ fn value_faults(value: &str) -> Vec<String> {
 fn too_long(bytes: usize) -> String {
     format!("must be no more than {bytes} bytes")
 }
+
+/// Reads a selector as `kubectl` writes it: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+///
+/// # Errors
+/// The part that is none.
+pub fn parse_text(text: &str) -> Result<LabelSelector, SelectorTextError> {
+    let mut expressions = Vec::new();
+    for part in parts(text) {
+        let part = part.trim();
+        if part.is_empty() {
+            continue;
+        }
+        expressions.push(expression(part).ok_or_else(|| SelectorTextError(part.to_owned()))?);
+    }
+    Ok(LabelSelector {
+        match_labels: None,
+        match_expressions: Some(expressions),
+    })
+}
+
+/// A part of a selector's text that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cannot read selector {0:?}: expected key, !key, key=value, key!=value, key in (values) or key notin (values)"
+)]
+pub struct SelectorTextError(pub String);
+
+/// The parts between commas, those in parentheses left alone.
+fn parts(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut depth = 0_usize;
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                found.extend(text.get(start..index));
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    found.extend(text.get(start..));
+    found
+}
+
+fn expression(part: &str) -> Option<LabelSelectorRequirement> {
+    let requirement = |key: &str, operator: &str, values: Vec<String>| {
+        let key = key.trim();
+        (!key.is_empty() && !key.contains(char::is_whitespace)).then(|| LabelSelectorRequirement {
+            key: key.to_owned(),
+            operator: operator.to_owned(),
+            values: Some(values),
+        })
+    };
+    let value = |text: &str| vec![text.trim().to_owned()];
+    if let Some(list) = part.strip_suffix(')') {
+        let (head, list) = list.split_once('(')?;
+        let (key, word) = head.trim().rsplit_once(char::is_whitespace)?;
+        let values = list.split(',').map(|v| v.trim().to_owned()).collect();
+        return match word {
+            "in" => requirement(key, "In", values),
+            "notin" => requirement(key, "NotIn", values),
+            _ => None,
+        };
+    }
+    if let Some((key, text)) = part.split_once("!=") {
+        return requirement(key, "NotIn", value(text));
+    }
+    if let Some((key, text)) = part.split_once("==").or_else(|| part.split_once('=')) {
+        return requirement(key, "In", value(text));
+    }
+    match part.strip_prefix('!') {
+        Some(key) => requirement(key, "DoesNotExist", Vec::new()),
+        None => requirement(part, "Exists", Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@
 //! Pre-releases match only a group in which some literal carries one.
 
 pub mod admission;
+pub mod explain;
 mod parse;
 
 use std::fmt;
