@@ -6,6 +6,7 @@
 //!
 //! Hosts of the loopback are asked by HTTPS if they speak it, else by plain HTTP; all others by HTTPS.
 
+mod auth;
 pub mod blob;
 pub mod build;
 mod challenge;

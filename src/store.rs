@@ -15,9 +15,12 @@
 pub mod bundle;
 pub mod catalog;
 mod layer;
+mod meter;
 mod removal;
 mod tree;
 pub mod unpack;
+mod wanted;
+mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,17 +34,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use self::unpack::{Limits, UnpackError, Unpacker};
+pub use self::wanted::Wanted;
 use crate::error::{Classify, Disposition};
 use crate::oci::digest::Digest;
 
 /// The label that names the directory (or file) of a catalog image that holds its content.
 pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
-
-/// The directories of a bundle image; the places are fixed, whatever its labels say.
-const BUNDLE_DIRECTORIES: [&str; 2] = ["manifests", "metadata"];
-
-/// How often an image is unpacked because links lead elsewhere in it.
-const MAX_ROUNDS: usize = 3;
 
 /// The directory of images.
 const IMAGES: &str = "images";
@@ -112,18 +110,6 @@ pub enum Added {
     Image(UnpackedImage),
     /// Links lead to parts of the image that were not kept: unpack again, wanting this.
     Elsewhere(Wanted),
-}
-
-/// Which paths of an image are kept, and how often it was unpacked for them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
-    /// What readers will look for.
-    roots: BTreeSet<tree::Parts>,
-    /// Where links were found to lead.
-    also: BTreeSet<tree::Parts>,
-    /// Which of the roots is the catalog.
-    catalog: Option<String>,
-    round: usize,
 }
 
 /// A failure of the store.
@@ -408,63 +394,6 @@ impl UnpackedImage {
         let label = self.labels.get(CONFIGS_LABEL)?;
         let path = tree::clean(label.as_bytes()).ok()??;
         Some(self.root.join(path.join("/")))
-    }
-}
-
-impl Wanted {
-    /// What catalogs and bundles need of an image with these labels.
-    ///
-    /// # Errors
-    /// When the catalog label leads out of the image.
-    pub fn of(labels: &BTreeMap<String, String>) -> Result<Self, StoreError> {
-        let mut roots: BTreeSet<_> = BUNDLE_DIRECTORIES.map(|name| vec![name.to_owned()]).into();
-        let mut catalog = None;
-        if let Some(label) = labels.get(CONFIGS_LABEL) {
-            let path = tree::clean(label.as_bytes()).ok().flatten();
-            let path = path.ok_or_else(|| StoreError::Label(label.clone()))?;
-            catalog = Some(path.join("/"));
-            roots.insert(path);
-        }
-        Ok(Self {
-            roots,
-            also: BTreeSet::new(),
-            catalog,
-            round: 0,
-        })
-    }
-
-    /// This, and `paths` where links lead.
-    #[must_use]
-    fn and(&self, paths: BTreeSet<String>) -> Self {
-        let mut wanted = self.clone();
-        let parts = |path: String| path.split('/').map(str::to_owned).collect();
-        wanted.also.extend(paths.into_iter().map(parts));
-        wanted.round += 1;
-        wanted
-    }
-
-    /// Whether links may not lead elsewhere once more.
-    fn is_last_round(&self) -> bool {
-        self.round + 1 >= MAX_ROUNDS
-    }
-
-    /// Whether what lies at a path is kept.
-    fn covers(&self, path: &[String]) -> bool {
-        let mut all = self.roots.iter().chain(&self.also);
-        all.any(|root| path.starts_with(root))
-    }
-
-    /// The roots that do not lie below another one.
-    fn outermost(&self) -> Vec<tree::Parts> {
-        let is_below = |root: &tree::Parts| {
-            let mut others = self.roots.iter().filter(|other| *other != root);
-            others.any(|other| root.starts_with(other))
-        };
-        self.roots
-            .iter()
-            .filter(|root| !is_below(root))
-            .cloned()
-            .collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an administrator says about pulling: options, and what is wrong with the files that they name.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::limits::RetryPolicy;
 use crate::oci::manifest::Platform;
@@ -21,6 +21,22 @@ pub struct RegistryOptions {
     pub proxy: Option<String>,
     /// How often a request is tried again.
     pub retry: RetryPolicy,
+}
+
+impl RegistryOptions {
+    /// The same with the files of this system: `registries.conf` and `policy.json` of `home` where they exist, else
+    /// those of `/etc/containers`, which need not exist.
+    #[must_use]
+    pub fn with_system_files(mut self, home: Option<&Path>) -> Self {
+        let system_file = |name: &str| {
+            let own = home.map(|home| home.join(".config/containers").join(name));
+            own.filter(|path| path.exists())
+                .unwrap_or_else(|| Path::new("/etc/containers").join(name))
+        };
+        self.registries_conf = Some(system_file("registries.conf"));
+        self.policy = Some(system_file("policy.json"));
+        self
+    }
 }
 
 /// A file or value of configuration that cannot be used, or that forbids an image.
@@ -85,4 +101,31 @@ pub enum ConfigError {
     /// A proxy address that is none.
     #[error("invalid proxy address")]
     Proxy,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_home_directory_come_before_the_systems() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join(".config/containers");
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .create(&own)
+            .unwrap();
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(own.join("policy.json"))
+            .unwrap();
+        let options = RegistryOptions::default().with_system_files(Some(home.path()));
+        assert_eq!(options.policy, Some(own.join("policy.json")));
+        assert_eq!(
+            options.registries_conf,
+            Some("/etc/containers/registries.conf".into())
+        );
+    }
 }

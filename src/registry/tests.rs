@@ -588,3 +588,81 @@ fn broken_setups_are_refused() {
         );
     }
 }
+
+#[tokio::test]
+async fn https_is_spoken_where_it_is_and_the_ca_directory_is_read_again() {
+    let (registry, certificate) = FakeRegistry::start_tls().await;
+    registry.put_image("a", "v1", &[], &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let client = RegistryClient::new(RegistryOptions {
+        ca_directory: Some(directory.path().to_owned()),
+        ..options()
+    })
+    .unwrap();
+    let reference = registry.reference("a:v1");
+    let error = client.canonicalize(&reference).await.unwrap_err();
+    assert_eq!(
+        text(&registry, &error),
+        "cannot read manifest of HOST/a:v1: HOST/a (no credentials): pinging container registry: tls: invalid peer certificate: UnknownIssuer"
+    );
+    std::fs::write(directory.path().join("own.crt"), certificate).unwrap();
+    client.canonicalize(&reference).await.unwrap();
+    let error = client
+        .canonicalize(&registry.reference("a:v2"))
+        .await
+        .unwrap_err();
+    assert!(text(&registry, &error).contains(": https://HOST/a (no credentials): status 404"));
+    std::fs::write(directory.path().join("own.crt"), "broken").unwrap();
+    let error = client.canonicalize(&reference).await.unwrap_err();
+    assert!(text(&registry, &error).starts_with("cannot pull HOST/a:v1: malformed "));
+}
+
+#[tokio::test]
+async fn an_insecure_registry_may_have_any_certificate_or_none() {
+    let (tls, _) = FakeRegistry::start_tls().await;
+    let plain = FakeRegistry::start().await;
+    for registry in [tls, plain] {
+        registry.put_image("a", "v1", &[], &[]);
+        let directory = tempfile::tempdir().unwrap();
+        let conf = directory.path().join("registries.conf");
+        std::fs::write(
+            &conf,
+            format!(
+                "[[registry]]\nlocation='{}'\ninsecure=true",
+                registry.authority
+            ),
+        )
+        .unwrap();
+        let client = RegistryClient::new(RegistryOptions {
+            registries_conf: Some(conf),
+            ..options()
+        })
+        .unwrap();
+        client
+            .canonicalize(&registry.reference("a:v1"))
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_rejects_is_obeyed_before_any_request() {
+    let registry = FakeRegistry::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let policy = directory.path().join("policy.json");
+    std::fs::write(&policy, r#"{"default":[{"type":"reject"}]}"#).unwrap();
+    let client = RegistryClient::new(RegistryOptions {
+        policy: Some(policy),
+        ..options()
+    })
+    .unwrap();
+    let error = client
+        .canonicalize(&registry.reference("a:v1"))
+        .await
+        .unwrap_err();
+    assert!(
+        text(&registry, &error)
+            .starts_with("cannot pull HOST/a:v1: rejected by the policy for \"default\" in ")
+    );
+    assert_eq!(registry.requests(), Vec::<String>::new());
+}

@@ -1,7 +1,7 @@
 //! One request to one endpoint: scheme, credentials, tokens, redirects, retries.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -12,29 +12,27 @@ use http::header::{
 use http::{Method, StatusCode};
 use reqwest::Response;
 use serde::Deserialize;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tracing::debug;
 use url::Url;
 
-use super::challenge::{self, Challenge};
+use super::auth::Authorization;
+use super::challenge;
 use super::client::{Clients, Trust};
 use super::config::{ConfigError, RegistryOptions};
 use super::credential::{Credential, Credentials};
 use super::endpoint::{Endpoint, Security};
 use super::error::{Connection, Fault};
-use super::limits::{
-    DEFAULT_TOKEN_LIFETIME, DOCUMENT_TIMEOUT, MAX_ERROR_BYTES, MAX_RETRY_AFTER, MAX_TOKEN_BYTES,
-    RetryPolicy, TOKEN_MARGIN,
-};
+use super::limits::{DOCUMENT_TIMEOUT, MAX_ERROR_BYTES, MAX_RETRY_AFTER, RetryPolicy};
 
 /// Speaks HTTP to registries; shared by all pulls.
 #[derive(Debug)]
 pub(super) struct Transport {
-    clients: Clients,
+    pub(super) clients: Clients,
     credentials: ArcSwap<Credentials>,
     retry: RetryPolicy,
     /// By address, repository and access: what to put into `Authorization`.
-    authorizations: Mutex<BTreeMap<(String, String, Access), Authorization>>,
+    pub(super) authorizations: Mutex<BTreeMap<(String, String, Access), Authorization>>,
     /// What loopback and insecure endpoints turned out to speak.
     schemes: Mutex<BTreeMap<String, Scheme>>,
 }
@@ -50,13 +48,6 @@ pub(super) enum Access {
 enum Scheme {
     Https,
     Http,
-}
-
-#[derive(Debug, Clone)]
-struct Authorization {
-    header: HeaderValue,
-    /// `None` for what does not expire.
-    expires: Option<Instant>,
 }
 
 /// A request to an endpoint, to be sent as often as need be.
@@ -120,7 +111,7 @@ impl Transport {
         self.credential(endpoint).map(|found| found.origin)
     }
 
-    fn credential(&self, endpoint: &Endpoint) -> Option<Credential> {
+    pub(super) fn credential(&self, endpoint: &Endpoint) -> Option<Credential> {
         let credentials = self.credentials.load();
         credentials
             .find(&endpoint.authority, &endpoint.path)
@@ -241,130 +232,6 @@ impl Transport {
         request.send().await.map_err(|error| Fault::of(&error))
     }
 
-    fn known_authorization(&self, key: &(String, String, Access)) -> Option<HeaderValue> {
-        let mut authorizations = lock(&self.authorizations);
-        let known = authorizations.get(key)?;
-        if known
-            .expires
-            .is_some_and(|expires| expires <= Instant::now())
-        {
-            authorizations.remove(key);
-            return None;
-        }
-        Some(known.header.clone())
-    }
-
-    /// Meets one of `challenges`. `None` when no credential would change the answer.
-    async fn authorize(
-        &self,
-        endpoint: &Endpoint,
-        access: Access,
-        challenges: &[Challenge],
-    ) -> Result<Option<Authorization>, Fault> {
-        let credential = self.credential(endpoint);
-        for challenge in challenges {
-            match (challenge, &credential) {
-                (
-                    Challenge::Bearer {
-                        realm,
-                        service,
-                        scope,
-                    },
-                    _,
-                ) => {
-                    let scope = scope
-                        .clone()
-                        .unwrap_or_else(|| default_scope(endpoint, access));
-                    return self
-                        .token(
-                            endpoint,
-                            realm,
-                            service.as_deref(),
-                            &scope,
-                            credential.as_ref(),
-                        )
-                        .await
-                        .map(Some)
-                        .map_err(|fault| Fault::Token {
-                            realm: without_query(realm),
-                            fault: Box::new(fault),
-                        });
-                }
-                (Challenge::Basic, Some(credential)) => {
-                    return Ok(Some(Authorization {
-                        header: basic(credential)?,
-                        expires: None,
-                    }));
-                }
-                (Challenge::Basic, None) => {}
-            }
-        }
-        Ok(None)
-    }
-
-    async fn token(
-        &self,
-        endpoint: &Endpoint,
-        realm: &str,
-        service: Option<&str>,
-        scope: &str,
-        credential: Option<&Credential>,
-    ) -> Result<Authorization, Fault> {
-        #[derive(Deserialize)]
-        struct Answer {
-            #[serde(default)]
-            token: Option<String>,
-            #[serde(default)]
-            access_token: Option<String>,
-            #[serde(default)]
-            expires_in: Option<u64>,
-        }
-        let not_a_token = |what: &str| Fault::Challenge(what.to_owned());
-        let Ok(mut url) = Url::parse(realm) else {
-            return Err(not_a_token("the realm is not an address"));
-        };
-        if url.scheme() != "https"
-            && !(url.scheme() == "http" && endpoint.security != Security::Verified)
-        {
-            return Err(not_a_token("the realm is not an https address"));
-        }
-        if let Some(service) = service {
-            url.query_pairs_mut().append_pair("service", service);
-        }
-        for scope in scope.split_whitespace() {
-            url.query_pairs_mut().append_pair("scope", scope);
-        }
-        let mut request = self.clients.get(trust(endpoint)).get(url);
-        if let Some(credential) = credential {
-            request = request.header(AUTHORIZATION, basic(credential)?);
-        }
-        let asked_at = Instant::now();
-        let response = request.send().await.map_err(|error| Fault::of(&error))?;
-        let response = checked(response).await?;
-        let bytes = document(response, "token", MAX_TOKEN_BYTES).await?;
-        let Ok(answer) = serde_json::from_slice::<Answer>(&bytes) else {
-            return Err(Fault::Protocol(
-                "the token service's answer is not a token".to_owned(),
-            ));
-        };
-        let token = answer
-            .token
-            .or(answer.access_token)
-            .filter(|token| !token.is_empty());
-        let Some(token) = token else {
-            return Err(Fault::Protocol(
-                "the token service's answer holds no token".to_owned(),
-            ));
-        };
-        let lifetime = answer
-            .expires_in
-            .map_or(DEFAULT_TOKEN_LIFETIME, Duration::from_secs);
-        Ok(Authorization {
-            header: sensitive(&format!("Bearer {token}"))?,
-            expires: asked_at.checked_add(lifetime.saturating_sub(TOKEN_MARGIN)),
-        })
-    }
-
     /// HTTPS, or what a loopback or insecure endpoint turns out to speak.
     async fn scheme(&self, endpoint: &Endpoint) -> Result<Scheme, Fault> {
         if endpoint.security == Security::Verified {
@@ -378,11 +245,12 @@ impl Transport {
         let probe = self.clients.get(trust(endpoint)).head(url).send();
         let scheme = match probe.await.map_err(|error| Fault::of(&error)) {
             Ok(_) | Err(Fault::Redirect(_)) => Scheme::Https,
-            // A server of plain HTTP answers a TLS greeting with HTTP, or hangs up.
-            Err(
-                Fault::Connect(Connection::NotTls | Connection::Closed | Connection::Other)
-                | Fault::Broken(_),
-            ) => Scheme::Http,
+            // A server of plain HTTP answers a TLS greeting with HTTP.
+            Err(Fault::Connect(Connection::NotTls)) => Scheme::Http,
+            // Some hang up instead, but so does a server that is just starting: nothing to remember.
+            Err(Fault::Connect(Connection::Closed | Connection::Other) | Fault::Broken(_)) => {
+                return Ok(Scheme::Http);
+            }
             Err(fault) => return Err(fault),
         };
         lock(&self.schemes).insert(endpoint.address().to_owned(), scheme);
@@ -433,7 +301,7 @@ pub(super) async fn document(
 }
 
 /// Turns every status but 2xx into a fault, with the code of the registry's error document.
-async fn checked(response: Response) -> Result<Response, Fault> {
+pub(super) async fn checked(response: Response) -> Result<Response, Fault> {
     #[derive(Deserialize)]
     struct Errors {
         errors: Vec<Entry>,
@@ -470,7 +338,7 @@ async fn checked(response: Response) -> Result<Response, Fault> {
     })
 }
 
-fn trust(endpoint: &Endpoint) -> Trust {
+pub(super) fn trust(endpoint: &Endpoint) -> Trust {
     match endpoint.security {
         Security::Verified => Trust::Verified,
         Security::Loopback => Trust::Loopback,
@@ -491,41 +359,7 @@ fn base_url(endpoint: &Endpoint, scheme: Scheme) -> Result<Url, Fault> {
     Ok(url)
 }
 
-fn default_scope(endpoint: &Endpoint, access: Access) -> String {
-    let actions = match access {
-        Access::Pull => "pull",
-        Access::Push => "pull,push",
-    };
-    format!("repository:{}:{actions}", endpoint.path)
-}
-
-fn basic(credential: &Credential) -> Result<HeaderValue, Fault> {
-    use base64::Engine as _;
-    let pair = format!("{}:{}", credential.username, credential.password);
-    let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
-    sensitive(&format!("Basic {encoded}"))
-}
-
-fn sensitive(value: &str) -> Result<HeaderValue, Fault> {
-    let Ok(mut header) = HeaderValue::from_str(value) else {
-        return Err(Fault::Protocol(
-            "the token is not a header value".to_owned(),
-        ));
-    };
-    header.set_sensitive(true);
-    Ok(header)
-}
-
-/// A realm without what could vary or tell.
-fn without_query(realm: &str) -> String {
-    realm
-        .split(['?', '#'])
-        .next()
-        .unwrap_or_default()
-        .to_owned()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Each critical section is one operation of a map, so a poisoned one is whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,9 +2,11 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
+use proptest::prelude::*;
 use tar::{Builder, EntryType, Header};
 
 use super::unpack::LinkProblem;
+use super::wanted::MAX_ROUNDS;
 use super::*;
 use crate::error::chain;
 
@@ -737,4 +739,51 @@ fn link_problems_are_told_apart() {
         texts,
         ["leads to nothing in the image", "leads to a directory"]
     );
+}
+
+#[test]
+fn the_ratio_counts_all_layers_together() {
+    let mut fixture = Fixture::new();
+    fixture.limits.expansion_ratio = 10;
+    fixture.limits.expansion_grace_bytes = 1000;
+    let large = Layer::new().file("configs/a", &"x".repeat(100_000)).bytes();
+    let small = Layer::new().file("configs/b", "y").bytes();
+    let image = fixture.add("/configs", &[large, small]).unwrap();
+    assert_eq!(files(&image).len(), 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn mutated_archives_never_panic_and_never_leave_the_root(
+        changes in proptest::collection::vec((0_usize..6000, any::<u8>()), 1..6), cut in 0_usize..6000
+    ) {
+        let mut bytes = Layer::new()
+            .directory("configs/")
+            .file("configs/a", "content")
+            .link("configs/l", "a")
+            .hard("configs/h", "configs/a")
+            .pax(&[("path", b"configs/p")])
+            .file("x", "")
+            .file("configs/.wh.q", "")
+            .bytes();
+        for (at, byte) in changes {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            // With a sum that fits, so that the change is looked at.
+            let header = at / 512 * 512;
+            let mut block = Header::new_ustar();
+            block.as_mut_bytes().copy_from_slice(&bytes[header..header + 512]);
+            if block.as_ustar().is_some() {
+                block.set_cksum();
+                bytes[header..header + 512].copy_from_slice(block.as_bytes());
+            }
+        }
+        bytes.truncate(bytes.len().min(cut));
+        let fixture = Fixture::new();
+        if let Ok(image) = fixture.add("/configs", &[bytes]) {
+            files(&image);
+        }
+        prop_assert_eq!(fixture.traces(), Vec::<String>::new());
+    }
 }

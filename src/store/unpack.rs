@@ -6,18 +6,20 @@
 //! the [OCI layer spec](https://github.com/opencontainers/image-spec/blob/v1.1.0/layer.md), whiteouts and opaque directories included.
 //! Differs from the reference: a whiteout of a directory above the wanted one counts, and a link is replaced by what it leads to.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use sha2::{Digest as _, Sha256};
 use tar::{Archive, EntryType};
 
 use super::layer::{Unsupported, decompress};
+use super::meter::{Compressed, MAX_HEADER_BYTES, Meter, Uncompressed};
 use super::tree::{Kind, Node, Parts, PathError, Tree, clean};
+use super::write::Writer;
 use super::{FileDescription, Wanted};
 use crate::oci::digest::Digest;
 
@@ -27,9 +29,6 @@ const WHITEOUT: &str = ".wh.";
 const OPAQUE: &str = ".wh..wh..opq";
 /// The prefix of names that only some storage drivers understand.
 const WHITEOUT_META: &str = ".wh..wh.";
-
-/// The most bytes of headers before one entry: long names and extended attributes of real archives stay far below.
-const MAX_HEADER_BYTES: u64 = 2 << 20;
 
 /// How much may be unpacked of one image.
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +129,7 @@ pub enum UnpackError {
 /// What is wrong with the path of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
-pub struct PathProblem(PathError);
+pub struct PathProblem(pub(super) PathError);
 
 /// What is wrong with a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -156,7 +155,6 @@ pub(super) enum Finished {
 }
 
 /// Applies layers.
-#[derive(Debug)]
 pub(super) struct Unpacker<'a> {
     /// Where numbered files go.
     data: PathBuf,
@@ -166,30 +164,17 @@ pub(super) struct Unpacker<'a> {
     layer: usize,
     entries: u64,
     kept_bytes: u64,
-    uncompressed_bytes: u64,
+    meter: Rc<Meter<'a>>,
     files: u64,
     elsewhere: BTreeSet<String>,
 }
 
 /// A numbered file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Content {
-    number: u64,
-    description: FileDescription,
+pub(super) struct Content {
+    pub(super) number: u64,
+    pub(super) description: FileDescription,
 }
-
-/// Counts what flows, and stops the flow at a limit. Shared by the readers on both sides of the decompressor.
-struct Meter<'a> {
-    limits: &'a Limits,
-    compressed: Cell<u64>,
-    uncompressed: Cell<u64>,
-    /// How many bytes may still flow before the next entry must have begun.
-    until_entry: Cell<Option<u64>>,
-    exceeded: Cell<Option<(&'static str, u64)>>,
-}
-
-struct Compressed<'m, R>(R, &'m Meter<'m>);
-struct Uncompressed<'m, R>(R, &'m Meter<'m>);
 
 impl<'a> Unpacker<'a> {
     /// An empty tree; numbered files go below `staging`.
@@ -212,7 +197,7 @@ impl<'a> Unpacker<'a> {
             layer: 0,
             entries: 0,
             kept_bytes: 0,
-            uncompressed_bytes: 0,
+            meter: Rc::new(Meter::new(limits)),
             files: 0,
             elsewhere: BTreeSet::new(),
         })
@@ -221,15 +206,8 @@ impl<'a> Unpacker<'a> {
     /// Applies one layer, and reads `raw` to its end.
     pub(super) fn layer(&mut self, mut raw: impl Read) -> Result<(), UnpackError> {
         self.layer += 1;
-        let meter = Meter {
-            limits: self.limits,
-            compressed: Cell::new(0),
-            uncompressed: Cell::new(self.uncompressed_bytes),
-            until_entry: Cell::new(None),
-            exceeded: Cell::new(None),
-        };
+        let meter = Rc::clone(&self.meter);
         let result = self.archive(&mut raw, &meter);
-        self.uncompressed_bytes = meter.uncompressed.get();
         if let Some((what, limit)) = meter.exceeded.get() {
             return Err(self.limit(what, limit));
         }
@@ -456,25 +434,7 @@ impl<'a> Unpacker<'a> {
 
     /// Writes the wanted part of the tree to `target`.
     pub(super) fn finish(self, target: &Path) -> Result<Finished, UnpackError> {
-        let mut writer = Writer {
-            data: &self.data,
-            tree: &self.tree,
-            wanted: self.wanted,
-            target,
-            directories: Vec::new(),
-            files: BTreeMap::new(),
-            elsewhere: self.elsewhere,
-        };
-        writer.directory(target)?;
-        for root in self.wanted.outermost() {
-            writer.root(&root)?;
-        }
-        writer.seal()?;
-        Ok(if writer.elsewhere.is_empty() {
-            Finished::Tree(writer.files)
-        } else {
-            Finished::Elsewhere(writer.elsewhere)
-        })
+        Writer::new(&self.data, &self.tree, self.wanted, target).write(self.elsewhere)
     }
 
     fn is_wanted_text(&self, name: &str) -> bool {
@@ -510,186 +470,6 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// Writes a tree to disk.
-struct Writer<'a> {
-    data: &'a Path,
-    tree: &'a Tree<Content>,
-    wanted: &'a Wanted,
-    target: &'a Path,
-    /// In the order made.
-    directories: Vec<PathBuf>,
-    files: BTreeMap<String, FileDescription>,
-    elsewhere: BTreeSet<String>,
-}
-
-impl Writer<'_> {
-    /// Writes what the wanted path `root` leads to.
-    fn root(&mut self, root: &[String]) -> Result<(), UnpackError> {
-        let name = root.join("/");
-        let real = self
-            .tree
-            .follow(root)
-            .map_err(|problem| UnpackError::Link {
-                name: name.clone(),
-                problem: LinkProblem::Path(PathProblem(problem)),
-            })?;
-        let mut path = self.target.to_owned();
-        let Some(node) = self.tree.get(&real) else {
-            if !self.wanted.covers(&real) && !self.wanted.is_last_round() {
-                self.elsewhere.insert(real.join("/"));
-            } else if self.wanted.catalog.as_ref() == Some(&name) {
-                // An image without content is an empty catalog.
-                for part in root {
-                    path.push(part);
-                    self.directory(&path)?;
-                }
-            }
-            return Ok(());
-        };
-        if !self.wanted.covers(&real) && !self.wanted.is_last_round() {
-            // Only links of that place are known, not its files.
-            self.elsewhere.insert(real.join("/"));
-            return Ok(());
-        }
-        for part in root.split_last().map_or(root, |(_, parents)| parents) {
-            path.push(part);
-            self.directory(&path)?;
-        }
-        self.node(node, real, root.to_vec())
-    }
-
-    /// Writes a node of the tree, found at `real`, as `name`.
-    fn node(&mut self, node: &Node<Content>, real: Parts, name: Parts) -> Result<(), UnpackError> {
-        let mut todo = vec![(node, real, name)];
-        while let Some((node, real, name)) = todo.pop() {
-            match &node.kind {
-                Kind::File(content) => self.file(content, &name)?,
-                Kind::Link(_) => self.link(&real, &name)?,
-                Kind::Directory(children) => {
-                    self.directory(&self.target.join(name.join("/")))?;
-                    for (part, child) in children {
-                        let below =
-                            |path: &Parts| [path.as_slice(), std::slice::from_ref(part)].concat();
-                        todo.push((child, below(&real), below(&name)));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes what a link leads to in its place.
-    fn link(&mut self, real: &[String], name: &[String]) -> Result<(), UnpackError> {
-        let bad = |problem| UnpackError::Link {
-            name: name.join("/"),
-            problem,
-        };
-        let target = self
-            .tree
-            .follow(real)
-            .map_err(|problem| bad(LinkProblem::Path(PathProblem(problem))))?;
-        match self.tree.get(&target).map(|node| &node.kind) {
-            Some(Kind::File(content)) => self.file(content, name),
-            Some(Kind::Directory(_)) => Err(bad(LinkProblem::Directory)),
-            // Following ends at something else than a link, or at nothing.
-            Some(Kind::Link(_)) | None => {
-                if self.wanted.covers(&target) || self.wanted.is_last_round() {
-                    return Err(bad(LinkProblem::Dangling));
-                }
-                self.elsewhere.insert(target.join("/"));
-                Ok(())
-            }
-        }
-    }
-
-    fn file(&mut self, content: &Content, name: &[String]) -> Result<(), UnpackError> {
-        let name = name.join("/");
-        let source = self.data.join(content.number.to_string());
-        let target = self.target.join(&name);
-        // Linked, not moved: several names may share one content.
-        if fs::hard_link(&source, &target).is_err() {
-            fs::copy(&source, &target).map_err(disk(Path::new(&name)))?;
-        }
-        self.files.insert(name, content.description.clone());
-        Ok(())
-    }
-
-    fn directory(&mut self, path: &Path) -> Result<(), UnpackError> {
-        match fs::DirBuilder::new().mode(0o700).create(path) {
-            Ok(()) => {
-                self.directories.push(path.to_owned());
-                Ok(())
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => {
-                let name = path.strip_prefix(self.target).unwrap_or(path);
-                Err(disk(name)(error))
-            }
-        }
-    }
-
-    /// Makes the directories read-only, inner ones first.
-    fn seal(&self) -> Result<(), UnpackError> {
-        for path in self.directories.iter().rev() {
-            let name = path.strip_prefix(self.target).unwrap_or(path);
-            fs::set_permissions(path, fs::Permissions::from_mode(0o500)).map_err(disk(name))?;
-        }
-        Ok(())
-    }
-}
-
-impl Meter<'_> {
-    fn exceed(&self, what: &'static str, limit: u64) -> io::Error {
-        self.exceeded.set(Some((what, limit)));
-        io::Error::other("limit exceeded")
-    }
-
-    fn flowed(&self, count: u64) -> io::Result<()> {
-        let total = self.uncompressed.get().saturating_add(count);
-        self.uncompressed.set(total);
-        let limits = self.limits;
-        if total > limits.uncompressed_bytes {
-            return Err(self.exceed("uncompressed bytes", limits.uncompressed_bytes));
-        }
-        let allowed = self
-            .compressed
-            .get()
-            .saturating_mul(limits.expansion_ratio)
-            .max(limits.expansion_grace_bytes);
-        if total > allowed {
-            return Err(self.exceed(
-                "uncompressed bytes per compressed byte",
-                limits.expansion_ratio,
-            ));
-        }
-        if let Some(left) = self.until_entry.get() {
-            let Some(left) = left.checked_sub(count) else {
-                return Err(self.exceed("bytes of headers of one entry", MAX_HEADER_BYTES));
-            };
-            self.until_entry.set(Some(left));
-        }
-        Ok(())
-    }
-}
-
-impl<R: Read> Read for Compressed<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.0.read(buffer)?;
-        self.1
-            .compressed
-            .set(self.1.compressed.get() + count as u64);
-        Ok(count)
-    }
-}
-
-impl<R: Read> Read for Uncompressed<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.0.read(buffer)?;
-        self.1.flowed(count as u64)?;
-        Ok(count)
-    }
-}
-
 fn kind_name(kind: EntryType) -> &'static str {
     match kind {
         EntryType::Char | EntryType::Block => "device",
@@ -698,7 +478,7 @@ fn kind_name(kind: EntryType) -> &'static str {
     }
 }
 
-fn disk(path: &Path) -> impl FnOnce(io::Error) -> UnpackError {
+pub(super) fn disk(path: &Path) -> impl FnOnce(io::Error) -> UnpackError {
     let path = path.to_owned();
     move |source| UnpackError::Disk { path, source }
 }

@@ -20,8 +20,13 @@ use http::header::{
     WWW_AUTHENTICATE,
 };
 use http::{Method, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use rustls::pki_types::PrivateKeyDer;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use crate::oci::digest::Digest;
 use crate::oci::manifest::media_type;
@@ -85,6 +90,23 @@ pub(crate) enum Fault {
 
 impl FakeRegistry {
     pub(crate) async fn start() -> Self {
+        Self::serve(None).await
+    }
+
+    /// Speaks TLS with a certificate of its own making, which is returned as PEM.
+    pub(crate) async fn start_tls() -> (Self, String) {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        install_crypto();
+        let config = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let registry = Self::serve(Some(TlsAcceptor::from(Arc::new(config)))).await;
+        (registry, made.cert.pem())
+    }
+
+    async fn serve(tls: Option<TlsAcceptor>) -> Self {
         install_crypto();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let authority = listener.local_addr().unwrap().to_string();
@@ -93,7 +115,12 @@ impl FakeRegistry {
         let app = Router::new()
             .fallback(answer)
             .with_state(Arc::clone(&state));
-        let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let server = tokio::spawn(async move {
+            match tls {
+                None => axum::serve(listener, app).await.unwrap(),
+                Some(tls) => serve_tls(&listener, &tls, &app).await,
+            }
+        });
         Self {
             authority,
             state,
@@ -189,6 +216,23 @@ impl FakeRegistry {
             media_type::OCI_MANIFEST,
             manifest.to_string(),
         )
+    }
+}
+
+async fn serve_tls(listener: &TcpListener, tls: &TlsAcceptor, app: &Router) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let (tls, app) = (tls.clone(), app.clone());
+        tokio::spawn(async move {
+            // A client that does not trust the certificate hangs up.
+            if let Ok(stream) = tls.accept(stream).await {
+                let service = TowerToHyperService::new(app);
+                let connection = auto::Builder::new(TokioExecutor::new());
+                _ = connection
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
+            }
+        });
     }
 }
 
