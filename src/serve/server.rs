@@ -1,0 +1,314 @@
+#![expect(clippy::disallowed_methods, reason = "shell: starts the server's task")]
+//! The accept loop: TLS, bounds, and an orderly end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::tls::{self, Certificate, Current};
+use super::{Served, router};
+
+/// How many connections are open at once; further ones wait to be accepted. Each costs some 20 KiB.
+const MAX_CONNECTIONS: usize = 2048;
+
+/// How long a client may take for its handshake, and for the head of a request, as in the reference. It is
+/// also how long a connection may be idle.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a client may take no bytes of an answer. The reference cuts an answer off after five minutes in
+/// all, which breaks slow but steady readers of large catalogs.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long answers may go on after the end was ordered, as in the reference.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long to wait after the system refused a connection (too many open files).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The content server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address is taken or not ours.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// A certificate or key cannot be used.
+    #[error("cannot use {}", path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A certificate of our own cannot be made.
+    #[error("cannot make a serving certificate")]
+    SelfMade(#[source] rcgen::Error),
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS")]
+    Tls(#[source] rustls::Error),
+}
+
+/// Where and with which certificate to serve.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The address to listen on; port 0 lets the system choose.
+    pub address: SocketAddr,
+    /// The serving certificate.
+    pub certificate: Certificate,
+}
+
+/// Serves from a task of its own until `stop`; returns the address that it is bound to.
+///
+/// # Errors
+/// As [`ContentServer::bind`].
+pub async fn start(
+    options: Options,
+    served: Served,
+    stop: CancellationToken,
+) -> Result<SocketAddr, ServeError> {
+    let server = ContentServer::bind(options, served).await?;
+    let address = server.address();
+    info!(%address, "serving catalogs");
+    tokio::spawn(server.run(stop));
+    Ok(address)
+}
+
+/// The content server, bound to its address. Connections wait until it runs.
+#[derive(Debug)]
+pub struct ContentServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    certificate: Arc<Current>,
+    router: Router,
+    acceptor: Acceptor,
+}
+
+/// [`TlsAcceptor`] has no `Debug`.
+struct Acceptor(TlsAcceptor);
+
+impl std::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Acceptor")
+    }
+}
+
+impl ContentServer {
+    /// Binds to `address` and reads or makes the certificate.
+    ///
+    /// # Errors
+    /// When either fails.
+    pub async fn bind(options: Options, served: Served) -> Result<Self, ServeError> {
+        let Options {
+            address,
+            certificate,
+        } = options;
+        let certificate = Current::load(certificate)?;
+        let config = tls::config(certificate.clone())?;
+        let listen = |source| ServeError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let local = listener.local_addr().map_err(listen)?;
+        Ok(Self {
+            listener,
+            address: local,
+            certificate,
+            router: router(served),
+            acceptor: Acceptor(TlsAcceptor::from(config)),
+        })
+    }
+
+    /// The address that it is bound to, with the port that the system chose.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop`, then lets open answers end.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut watch = pin!(self.certificate.clone().watch());
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            let place = tokio::select! {
+                () = stop.cancelled() => break,
+                () = &mut watch => continue,
+                Some(_) = connections.join_next() => continue,
+                place = accept(&self.listener, &places) => place,
+            };
+            let Some((stream, place)) = place else {
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let acceptor = self.acceptor.0.clone();
+            let router = self.router.clone();
+            let stop = stop.clone();
+            connections.spawn(async move {
+                serve(stream, acceptor, router, stop).await;
+                drop(place);
+            });
+        }
+        drop(self.listener);
+        let drained = timeout(DRAIN_TIMEOUT, async {
+            while connections.join_next().await.is_some() {}
+        });
+        if drained.await.is_err() {
+            warn!(open = connections.len(), "cut off answers that did not end");
+        }
+    }
+}
+
+/// The next connection, once there is a place for it; `None` when the system refuses.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let place = places.clone().acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, place)),
+        Err(error) => {
+            warn!(%error, "cannot accept a connection");
+            None
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, router: Router, stop: CancellationToken) {
+    // Answers are written in large pieces; waiting to fill packets only delays their ends.
+    if let Err(error) = stream.set_nodelay(true) {
+        debug!(%error, "cannot set TCP_NODELAY");
+    }
+    let handshake = timeout(
+        HEAD_TIMEOUT,
+        acceptor.accept(Guarded::new(stream, STALL_TIMEOUT)),
+    );
+    let stream = match handshake.await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
+        Err(_elapsed) => return debug!("TLS handshake took too long"),
+    };
+    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT);
+    let service = TowerToHyperService::new(router);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        debug!(error, "connection ended early");
+    }
+}
+
+/// A stream whose writes fail when the other side takes nothing for so long.
+struct Guarded<S> {
+    stream: S,
+    patience: Duration,
+    deadline: Pin<Box<Sleep>>,
+    is_waiting: bool,
+}
+
+impl<S> Guarded<S> {
+    fn new(stream: S, patience: Duration) -> Self {
+        Self {
+            stream,
+            patience,
+            deadline: Box::pin(sleep_until(Instant::now())),
+            is_waiting: false,
+        }
+    }
+
+    /// Passes on what a write came to, or says that it has been waiting too long.
+    fn guard<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.is_waiting = false;
+            return written;
+        }
+        if !self.is_waiting {
+            self.is_waiting = true;
+            let deadline = Instant::now() + self.patience;
+            self.deadline.as_mut().reset(deadline);
+        }
+        ready!(self.deadline.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the client takes no bytes",
+        )))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.guard(written, cx)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.guard(flushed, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.guard(shut, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_is_cut_off() {
+        let (ours, theirs) = duplex(16);
+        let mut guarded = Guarded::new(ours, Duration::from_millis(20));
+        guarded.write_all(&[0; 16]).await.unwrap();
+        let error = guarded.write_all(&[0; 16]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(theirs);
+    }
+}

@@ -1,0 +1,215 @@
+#![expect(clippy::disallowed_methods, reason = "shell: reads certificates")]
+//! The serving certificate: of two files, read again when they change, or made by ourselves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tracing::{info, warn};
+
+use super::ServeError;
+use crate::error::chain;
+
+/// How often the files of a certificate are looked at. The kubelet swaps directories, which file
+/// notifications miss.
+const RELOAD_EVERY: Duration = Duration::from_secs(10);
+
+/// Where the serving certificate comes from.
+#[derive(Debug, Clone)]
+pub enum Certificate {
+    /// PEM files; a change takes effect with the next connection, a bad one keeps the old pair.
+    Files {
+        /// The certificate, followed by intermediate ones.
+        certificate: PathBuf,
+        /// Its key.
+        key: PathBuf,
+    },
+    /// Made at start, valid for these host names and addresses, signed by nobody else.
+    SelfMade {
+        /// Subject alternative names.
+        names: Vec<String>,
+    },
+}
+
+/// The certificate of new connections.
+#[derive(Debug)]
+pub(super) struct Current {
+    source: Certificate,
+    pair: ArcSwap<Pair>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    /// What the files held, to see a change.
+    pem: (Vec<u8>, Vec<u8>),
+    certified: Arc<CertifiedKey>,
+}
+
+impl Current {
+    /// Reads or makes the certificate.
+    pub(super) fn load(source: Certificate) -> Result<Arc<Self>, ServeError> {
+        let pair = match &source {
+            Certificate::Files { certificate, key } => read(certificate, key)?,
+            Certificate::SelfMade { names } => self_made(names)?,
+        };
+        Ok(Arc::new(Self {
+            source,
+            pair: ArcSwap::from_pointee(pair),
+        }))
+    }
+
+    /// Looks for changed files until it is dropped.
+    pub(super) async fn watch(self: Arc<Self>) {
+        let Certificate::Files { certificate, key } = &self.source else {
+            return std::future::pending().await;
+        };
+        let mut ticks = tokio::time::interval(RELOAD_EVERY);
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            self.reload(certificate, key);
+        }
+    }
+
+    /// Takes the files' pair if it is new and sound.
+    fn reload(&self, certificate: &Path, key: &Path) {
+        match read(certificate, key) {
+            Ok(pair) if pair.pem == self.pair.load().pem => {}
+            Ok(pair) => {
+                self.pair.store(Arc::new(pair));
+                info!(certificate = %certificate.display(), "took the new serving certificate");
+            }
+            Err(error) => {
+                let error = chain(&error);
+                warn!(error, "kept the old serving certificate");
+            }
+        }
+    }
+}
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.pair.load().certified.clone())
+    }
+}
+
+/// TLS 1.2 and 1.3 with the certificate of the moment; HTTP/1.1 only, as in the reference.
+pub(super) fn config(current: Arc<Current>) -> Result<Arc<ServerConfig>, ServeError> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(ServeError::Tls)?
+        .with_no_client_auth()
+        .with_cert_resolver(current);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<Pair, ServeError> {
+    let bytes = |path: &Path| {
+        fs::read(path).map_err(|source| ServeError::Certificate {
+            path: path.to_owned(),
+            source: source.into(),
+        })
+    };
+    let (certificate_pem, key_pem) = (bytes(certificate)?, bytes(key)?);
+    let broken = |path: &Path| {
+        let path = path.to_owned();
+        move |source: rustls::pki_types::pem::Error| ServeError::Certificate {
+            path,
+            source: Box::new(source),
+        }
+    };
+    let chain = CertificateDer::pem_slice_iter(&certificate_pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(broken(certificate))?;
+    let private = PrivateKeyDer::from_pem_slice(&key_pem).map_err(broken(key))?;
+    let certified = CertifiedKey::from_der(chain, private, &provider()).map_err(|source| {
+        ServeError::Certificate {
+            path: certificate.to_owned(),
+            source: Box::new(source),
+        }
+    })?;
+    Ok(Pair {
+        pem: (certificate_pem, key_pem),
+        certified: Arc::new(certified),
+    })
+}
+
+fn self_made(names: &[String]) -> Result<Pair, ServeError> {
+    let made = rcgen::generate_simple_self_signed(names).map_err(ServeError::SelfMade)?;
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let chain = vec![made.cert.der().clone()];
+    let certified =
+        CertifiedKey::from_der(chain, key.into(), &provider()).map_err(ServeError::Tls)?;
+    Ok(Pair {
+        pem: (Vec::new(), Vec::new()),
+        certified: Arc::new(certified),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write_pair(directory: &Path) -> Vec<u8> {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        fs::write(directory.join("tls.crt"), made.cert.pem()).unwrap();
+        fs::write(directory.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
+        made.cert.der().to_vec()
+    }
+
+    fn served(current: &Current) -> Vec<u8> {
+        current.pair.load().certified.cert[0].to_vec()
+    }
+
+    #[test]
+    fn a_changed_pair_is_taken_and_a_bad_one_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let (certificate, key) = (
+            directory.path().join("tls.crt"),
+            directory.path().join("tls.key"),
+        );
+        let first = write_pair(directory.path());
+        let source = Certificate::Files {
+            certificate: certificate.clone(),
+            key: key.clone(),
+        };
+        let current = Current::load(source.clone()).unwrap();
+        assert_eq!(served(&current), first);
+
+        let second = write_pair(directory.path());
+        current.reload(&certificate, &key);
+        assert_eq!(served(&current), second);
+
+        fs::write(&certificate, "nothing").unwrap();
+        current.reload(&certificate, &key);
+        assert_eq!(served(&current), second);
+
+        fs::remove_file(&key).unwrap();
+        let error = Current::load(source).unwrap_err();
+        assert!(error.to_string().ends_with("tls.key"), "{error}");
+    }
+
+    #[test]
+    fn a_key_of_another_certificate_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        write_pair(directory.path());
+        let certificate = directory.path().join("tls.crt");
+        let other = tempfile::tempdir().unwrap();
+        write_pair(other.path());
+        let key = other.path().join("tls.key");
+        assert!(Current::load(Certificate::Files { certificate, key }).is_err());
+    }
+}
