@@ -1,0 +1,478 @@
+//! One object: read, created, applied, deleted, always as the account of its revision.
+//!
+//! An object that does not exist is created by POST, so that one which nobody looked at is never overwritten; a JSON
+//! patch then makes the entry of the creation in `managedFields` one of server-side apply, so that a later apply can
+//! remove fields. An object that exists is applied only after it was read, and only if [`decide`] allows it; if it is
+//! as it should be, nothing is sent.
+
+#![expect(clippy::disallowed_types, reason = "acts through the account's client")]
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use kube::Client;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use serde_json::{Value, json};
+
+use crate::api::cluster_object_set::CollisionProtection;
+use crate::api::keys;
+use crate::api::object::ObjectKey;
+use crate::apply::discovery::{Discovery, DiscoveryError};
+use crate::error::{Classify, Disposition};
+use crate::identity::request::{self, RequestError};
+use crate::preflight::permissions::Resource;
+use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, decide};
+use crate::revision::compare::{is_as_desired, is_own_apply};
+use crate::revision::marks::prepare;
+use crate::revision::rollout::Action;
+
+/// How often an object that changes under our hands is read again within one pass.
+const ATTEMPTS: usize = 4;
+/// The pause between these attempts.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// One object of a revision, as it stands in its source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    /// Which.
+    pub key: ObjectKey,
+    /// The manifest.
+    pub object: Value,
+    /// What happens if it exists already.
+    pub protection: CollisionProtection,
+}
+
+/// What became of an object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kept {
+    /// It is there.
+    Done {
+        /// What was done.
+        action: Action,
+        /// The object afterwards.
+        object: Box<Value>,
+    },
+    /// It is somebody else's.
+    Collision(Box<Conflict>),
+}
+
+/// Something could not be done to one object. The texts are the reference's.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// Its kind could not be looked up.
+    #[error("reconciling object: reconciling {key}")]
+    Discover {
+        /// Which.
+        key: Box<ObjectKey>,
+        /// Why.
+        #[source]
+        source: DiscoveryError,
+    },
+    /// Its kind is not served.
+    #[error(
+        "reconciling object: reconciling {key}: no matches for kind {:?} in version {:?}",
+        key.gvk.kind, key.gvk.api_version()
+    )]
+    UnknownKind {
+        /// Which.
+        key: Box<ObjectKey>,
+    },
+    /// A request was refused.
+    #[error("reconciling object: reconciling {key}: {step}")]
+    Request {
+        /// Which.
+        key: Box<ObjectKey>,
+        /// What was attempted.
+        step: Step,
+        /// Why not.
+        #[source]
+        source: RequestError,
+    },
+    /// It changed each time that we looked.
+    #[error("reconciling object: reconciling {key}: it is changed by somebody else all the time")]
+    Restless {
+        /// Which.
+        key: Box<ObjectKey>,
+    },
+}
+
+impl Classify for ObjectError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Discover { .. }
+            | Self::UnknownKind { .. }
+            | Self::Request { .. }
+            | Self::Restless { .. } => Disposition::Retry,
+        }
+    }
+}
+
+impl ObjectError {
+    /// Whether the account lacks the right.
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            Self::Request { source, .. } => source.is_forbidden(),
+            Self::Discover { .. } | Self::UnknownKind { .. } | Self::Restless { .. } => false,
+        }
+    }
+}
+
+/// A request about one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It is read.
+    Read,
+    /// It is created.
+    Create,
+    /// Its fields are made ours after it was created.
+    Claim,
+    /// It is ours and applied.
+    Update,
+    /// It was not ours and is applied.
+    Adopt,
+    /// We are taken out of its owners.
+    Disown,
+    /// It is deleted.
+    Delete,
+    /// The resources of a CRD are looked for.
+    Count,
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Read => "getting resource",
+            Self::Create => "creating resource",
+            Self::Claim => "migrating managed fields",
+            Self::Update => "patching (modified)",
+            Self::Adopt => "patching (owner change)",
+            Self::Disown => "removing owner",
+            Self::Delete => "deleting resource",
+            Self::Count => "listing custom resources",
+        })
+    }
+}
+
+/// The objects of one revision, through the account's client.
+pub struct Objects<'a> {
+    /// Acts as the account.
+    pub client: &'a Client,
+    /// Knows what kinds are called.
+    pub discovery: &'a Discovery,
+    /// The revision.
+    pub claim: &'a Claim,
+    /// Whether the owner that a CRD's mark names still exists.
+    pub lives: &'a (dyn Fn(&CrdOwner) -> bool + Sync),
+}
+
+impl std::fmt::Debug for Objects<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Objects")
+            .field("claim", self.claim)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Objects<'_> {
+    /// Reads an object; none when it, or its kind, is not there.
+    ///
+    /// # Errors
+    /// When the API server did not say.
+    pub async fn read(&self, key: &ObjectKey) -> Result<Option<Value>, ObjectError> {
+        let Some(resource) = self.resource(key).await? else {
+            return Ok(None);
+        };
+        request::get(self.client, &path(&resource, key), &key.name)
+            .await
+            .map_err(|source| failed(key, Step::Read, source))
+    }
+
+    /// What may be done to `item`, given the object as it was read.
+    pub fn standing(&self, item: &Item, live: &Value) -> Standing {
+        decide(
+            self.claim,
+            &item.key.gvk,
+            &metadata_of(live),
+            item.protection,
+            self.lives,
+        )
+    }
+
+    /// Brings `item` to what it should be, starting from the object as it was read just now.
+    ///
+    /// # Errors
+    /// When a request fails, or the object does not hold still.
+    pub async fn keep(&self, item: &Item, live: Option<Value>) -> Result<Kept, ObjectError> {
+        let mut live = live;
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                tokio::time::sleep(PAUSE).await;
+                live = self.read(&item.key).await?;
+            }
+            let kept = match live.take() {
+                None => self.create(item).await?,
+                Some(object) => self.reconcile(item, object).await?,
+            };
+            if let Some(kept) = kept {
+                return Ok(kept);
+            }
+        }
+        Err(ObjectError::Restless {
+            key: Box::new(item.key.clone()),
+        })
+    }
+
+    /// Creates an object; none when it is there already.
+    async fn create(&self, item: &Item) -> Result<Option<Kept>, ObjectError> {
+        let resource = self.served(&item.key).await?;
+        let path = path(&resource, &item.key);
+        let object = prepare(self.claim, &item.object, None);
+        let manager = keys::FIELD_MANAGER_OBJECTS;
+        let created = match request::create(self.client, &path, manager, &object).await {
+            Ok(created) => created,
+            Err(error) if error.is_already_exists() => return Ok(None),
+            Err(source) => return Err(failed(&item.key, Step::Create, source)),
+        };
+        let claimed = self.claim_fields(item, &resource, created).await?;
+        Ok(claimed.map(|object| Kept::Done {
+            action: Action::Created,
+            object: Box::new(object),
+        }))
+    }
+
+    /// Brings an object that exists to what it should be; none when it changed meanwhile.
+    async fn reconcile(&self, item: &Item, live: Value) -> Result<Option<Kept>, ObjectError> {
+        let done = |action, object| {
+            Ok(Some(Kept::Done {
+                action,
+                object: Box::new(object),
+            }))
+        };
+        let metadata = metadata_of(&live);
+        let (step, action) = match self.standing(item, &live) {
+            Standing::Collision(conflict) => return Ok(Some(Kept::Collision(conflict))),
+            Standing::Progressed => return done(Action::Progressed, live),
+            // It is on its way out; it is created again when it is gone.
+            Standing::Own if metadata.deletion_timestamp.is_some() => {
+                return done(Action::Idle, live);
+            }
+            Standing::Own => (Step::Update, Action::Updated),
+            Standing::Adopt => (Step::Adopt, Action::Adopted),
+        };
+        let resource = self.served(&item.key).await?;
+        let mut desired = prepare(self.claim, &item.object, Some(&metadata));
+        let mut live = live;
+        if step == Step::Update {
+            let is_ours = metadata.managed_fields.iter().flatten().any(is_own_apply);
+            if is_ours && is_as_desired(&desired, &live) {
+                return done(Action::Idle, live);
+            }
+            if !is_ours {
+                // The process ended between creation and claim.
+                let Some(claimed) = self.claim_fields(item, &resource, live).await? else {
+                    return Ok(None);
+                };
+                live = claimed;
+            }
+        } else if let Some(metadata) = desired.get_mut("metadata").and_then(Value::as_object_mut) {
+            let version = live.pointer("/metadata/resourceVersion").cloned();
+            metadata.insert("resourceVersion".to_owned(), json!(version));
+        }
+        let parameters = PatchParams::apply(keys::FIELD_MANAGER_OBJECTS).force();
+        let path = path(&resource, &item.key);
+        let patch = Patch::Apply(desired);
+        match request::patch(self.client, &path, &item.key.name, &parameters, &patch).await {
+            Ok(object) if version_of(&object) == version_of(&live) => done(Action::Idle, object),
+            Ok(object) => done(action, object),
+            Err(error) if error.is_conflict() => Ok(None),
+            Err(source) => Err(failed(&item.key, step, source)),
+        }
+    }
+
+    /// Makes our entries in `managedFields` one of server-side apply; none when the object changed meanwhile.
+    async fn claim_fields(
+        &self,
+        item: &Item,
+        resource: &Resource,
+        object: Value,
+    ) -> Result<Option<Value>, ObjectError> {
+        let metadata = metadata_of(&object);
+        let Some(fields) = claimed(metadata.managed_fields.unwrap_or_default()) else {
+            return Ok(Some(object));
+        };
+        let patch: json_patch::Patch = serde_json::from_value(json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
+            {"op": "replace", "path": "/metadata/managedFields", "value": fields},
+        ]))
+        .expect("the patch is written out above");
+        let path = path(resource, &item.key);
+        let name = &item.key.name;
+        let (parameters, patch) = (PatchParams::default(), Patch::Json(patch));
+        let sent = request::patch(self.client, &path, name, &parameters, &patch).await;
+        match sent {
+            Ok(object) => Ok(Some(object)),
+            // A failed `test` is 422; a write in between 409; 404: deleted at once.
+            Err(error) if matches!(error.code(), Some(404 | 409 | 422)) => Ok(None),
+            Err(source) => Err(failed(&item.key, Step::Claim, source)),
+        }
+    }
+
+    /// Deletes an object as it was read; that it changed meanwhile is left to the next pass.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn delete(&self, key: &ObjectKey, live: &Value) -> Result<(), ObjectError> {
+        let resource = self.served(key).await?;
+        let metadata = metadata_of(live);
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+            }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        match request::delete(self.client, &path(&resource, key), &key.name, &parameters).await {
+            Err(error) if !error.is_conflict() => Err(failed(key, Step::Delete, error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Takes this revision out of the owners of an object.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn disown(&self, key: &ObjectKey, live: &Value) -> Result<(), ObjectError> {
+        let resource = self.served(key).await?;
+        let metadata = metadata_of(live);
+        let owners: Vec<_> = metadata
+            .owner_references
+            .into_iter()
+            .flatten()
+            .filter(|owner| owner.uid != self.claim.uid)
+            .collect();
+        let patch = json!({"metadata": {"resourceVersion": metadata.resource_version, "ownerReferences": owners}});
+        let parameters = PatchParams {
+            field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
+            ..PatchParams::default()
+        };
+        let path = path(&resource, key);
+        let patch = Patch::Merge(patch);
+        match request::patch(self.client, &path, &key.name, &parameters, &patch).await {
+            Err(error) if !error.is_conflict() && !error.is_not_found() => {
+                Err(failed(key, Step::Disown, error))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Whether there are objects of the kind that a CRD defines; none when the account may not look.
+    ///
+    /// # Errors
+    /// When the API server did not say.
+    pub async fn has_resources(
+        &self,
+        crd: &ObjectKey,
+        live: &Value,
+    ) -> Result<Option<bool>, ObjectError> {
+        let text = |pointer| live.pointer(pointer).and_then(Value::as_str);
+        let versions = live.pointer("/spec/versions").and_then(Value::as_array);
+        let served = versions.into_iter().flatten().find(|version| {
+            version
+                .get("served")
+                .and_then(Value::as_bool)
+                .unwrap_or(true)
+        });
+        let version = served.and_then(|version| version.get("name")?.as_str());
+        let (Some(group), Some(plural), Some(version)) =
+            (text("/spec/group"), text("/spec/names/plural"), version)
+        else {
+            return Ok(None);
+        };
+        let path = request::path(group, version, None, plural);
+        match request::list(self.client, &path, 1).await {
+            Ok(list) => Ok(Some(
+                list.get("items")
+                    .and_then(Value::as_array)
+                    .is_some_and(|items| !items.is_empty()),
+            )),
+            Err(error) if error.is_forbidden() => Ok(None),
+            // Not served (any more): nothing can be there that anybody could see.
+            Err(error) if error.is_not_found() => Ok(Some(false)),
+            Err(source) => Err(failed(crd, Step::Count, source)),
+        }
+    }
+
+    async fn resource(&self, key: &ObjectKey) -> Result<Option<Resource>, ObjectError> {
+        self.discovery
+            .resource(&key.gvk)
+            .await
+            .map_err(|source| ObjectError::Discover {
+                key: Box::new(key.clone()),
+                source,
+            })
+    }
+
+    async fn served(&self, key: &ObjectKey) -> Result<Resource, ObjectError> {
+        self.resource(key)
+            .await?
+            .ok_or_else(|| ObjectError::UnknownKind {
+                key: Box::new(key.clone()),
+            })
+    }
+}
+
+/// The metadata of an object as it was read.
+pub fn metadata_of(object: &Value) -> ObjectMeta {
+    object
+        .get("metadata")
+        .and_then(|metadata| serde_json::from_value(metadata.clone()).ok()) // The API server's own answer.
+        .unwrap_or_default()
+}
+
+fn version_of(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/resourceVersion")?.as_str()
+}
+
+fn path(resource: &Resource, key: &ObjectKey) -> String {
+    let namespace = resource.is_namespaced.then_some(key.namespace.as_str());
+    request::path(
+        &resource.group,
+        &resource.version,
+        namespace,
+        &resource.plural,
+    )
+}
+
+fn failed(key: &ObjectKey, step: Step, source: RequestError) -> ObjectError {
+    ObjectError::Request {
+        key: Box::new(key.clone()),
+        step,
+        source,
+    }
+}
+
+/// `managedFields` in which our entry is one of server-side apply; none when nothing is to be done.
+fn claimed(fields: Vec<ManagedFieldsEntry>) -> Option<Vec<ManagedFieldsEntry>> {
+    let is_own_update = |entry: &ManagedFieldsEntry| {
+        is_own_apply(&ManagedFieldsEntry {
+            operation: Some("Apply".to_owned()),
+            ..entry.clone()
+        }) && entry.operation.as_deref() == Some("Update")
+    };
+    if !fields.iter().any(is_own_update) {
+        return None;
+    }
+    let has_apply = fields.iter().any(is_own_apply);
+    let claimed = fields
+        .into_iter()
+        .filter_map(|entry| match (is_own_update(&entry), has_apply) {
+            (false, _) => Some(entry),
+            (true, true) => None,
+            (true, false) => Some(ManagedFieldsEntry {
+                operation: Some("Apply".to_owned()),
+                ..entry
+            }),
+        });
+    Some(claimed.collect())
+}

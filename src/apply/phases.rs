@@ -1,0 +1,404 @@
+//! The phases of one revision, one after the other.
+//!
+//! Before the first write every object is read and no collision may be found, in any phase. Then each phase is
+//! brought to what it should be, its objects side by side, and the next one begins when all of them are available. A
+//! revision that has been complete once is kept up as a whole: an object of an early phase that is not available does
+//! not stop the repair of later ones.
+//!
+//! What the drift watches say to be as we left it is not read again.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt as _, stream};
+use serde_json::Value;
+
+use crate::api::object::ObjectKey;
+use crate::apply::objects::{Item, Kept, ObjectError, Objects, metadata_of};
+use crate::apply::watch::{DriftWatches, Seen, View};
+use crate::error::{Classify, Disposition, chain};
+use crate::revision::collision::Standing;
+use crate::revision::probe::{Probe, ProbeResult, concerns, evaluate};
+use crate::revision::rollout::{Action, Collision, ObjectReport, PhaseReport, collision_message};
+
+/// How many objects of one revision are read or written at the same time. More does not make the API server faster,
+/// and other revisions want their turn.
+const SIDE_BY_SIDE: usize = 8;
+
+/// The objects of one revision as they stand in their sources.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Content {
+    /// The phases in their order.
+    pub phases: Vec<ContentPhase>,
+}
+
+/// The objects of one phase.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ContentPhase {
+    /// The name of the phase.
+    pub name: String,
+    /// Its objects.
+    pub items: Vec<Item>,
+}
+
+impl Content {
+    fn keys(&self) -> Vec<(String, Vec<ObjectKey>)> {
+        let keys = |phase: &ContentPhase| phase.items.iter().map(|item| item.key.clone()).collect();
+        self.phases
+            .iter()
+            .map(|phase| (phase.name.clone(), keys(phase)))
+            .collect()
+    }
+}
+
+/// How one object was left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Left {
+    /// What its metadata said.
+    pub seen: Seen,
+    /// Whether a later revision had it.
+    pub is_progressed: bool,
+    /// Whether it was available.
+    pub probe: ProbeResult,
+}
+
+/// How the objects of one revision were left by the last pass.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Remembered {
+    /// The keys of each phase, once they are known.
+    pub phases: Vec<(String, Vec<ObjectKey>)>,
+    /// Those that were reached.
+    pub left: BTreeMap<ObjectKey, Left>,
+    /// Whether all phases were looked at for collisions.
+    pub is_checked: bool,
+}
+
+/// What is known of an object before anything is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// It is as we left it.
+    None,
+    /// Its status may have changed.
+    Status,
+    /// It has to be read and compared.
+    Drift,
+}
+
+/// One pass over the phases.
+pub struct Pass<'a> {
+    /// The objects, through the account.
+    pub objects: Objects<'a>,
+    /// What is seen without asking.
+    pub watches: &'a DriftWatches,
+    /// When objects count as available.
+    pub probes: &'a [Probe],
+    /// Whether the revision was complete once.
+    pub has_succeeded: bool,
+    /// Whether objects of kinds that are not watched are to be read.
+    pub rereads_unwatched: bool,
+}
+
+impl std::fmt::Debug for Pass<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pass").finish_non_exhaustive()
+    }
+}
+
+/// A pass that could not be finished.
+#[derive(Debug, thiserror::Error)]
+pub enum PhasesError {
+    /// Objects are somebody else's. Nothing was written for the first time.
+    #[error("{}", collision_message(.0))]
+    Collisions(Vec<Collision>),
+    /// Objects could not be read or written.
+    #[error("{}", texts(.0))]
+    Objects(Vec<ObjectError>),
+}
+
+impl Classify for PhasesError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Collisions(_) | Self::Objects(_) => Disposition::Retry,
+        }
+    }
+}
+
+fn texts(errors: &[ObjectError]) -> String {
+    let texts: Vec<String> = errors.iter().map(|error| chain(error)).collect();
+    texts.join("\n")
+}
+
+impl Pass<'_> {
+    /// Whether everything is known without the content: every phase was reached, and at most statuses changed.
+    pub fn is_settled(&self, remembered: &Remembered) -> bool {
+        !remembered.phases.is_empty()
+            && remembered
+                .phases
+                .iter()
+                .flat_map(|(_, keys)| keys)
+                .all(|key| {
+                    remembered
+                        .left
+                        .get(key)
+                        .is_some_and(|left| self.change(key, left) != Change::Drift)
+                })
+    }
+
+    /// A pass over a settled revision: statuses are read where they may have changed, nothing is written.
+    ///
+    /// # Errors
+    /// When an object could not be read.
+    pub async fn look(&self, remembered: &mut Remembered) -> Result<Vec<PhaseReport>, PhasesError> {
+        let mut reports = Vec::new();
+        for (name, keys) in remembered.phases.clone() {
+            let looked = stream::iter(keys)
+                .map(|key| self.look_at(key, &remembered.left))
+                .buffered(SIDE_BY_SIDE)
+                .collect::<Vec<_>>()
+                .await;
+            reports.push(self.report(name, looked, remembered)?);
+        }
+        Ok(reports)
+    }
+
+    /// A pass over all phases of `content`.
+    ///
+    /// # Errors
+    /// When an object is somebody else's, or could not be read or written.
+    pub async fn apply(
+        &self,
+        content: &Content,
+        remembered: &mut Remembered,
+    ) -> Result<Vec<PhaseReport>, PhasesError> {
+        let mut read = if remembered.is_checked {
+            BTreeMap::new()
+        } else {
+            let read = self.check(content).await?;
+            remembered.is_checked = true;
+            remembered.phases = content.keys();
+            read
+        };
+        let mut reports = Vec::new();
+        let mut may_go_on = true;
+        for (at, phase) in content.phases.iter().enumerate() {
+            if !may_go_on {
+                reports.push(PhaseReport {
+                    name: phase.name.clone(),
+                    objects: Vec::new(),
+                    is_reached: false,
+                });
+                continue;
+            }
+            let items: Vec<_> = phase
+                .items
+                .iter()
+                .map(|item| (item, read.remove(&item.key)))
+                .collect();
+            let kept = stream::iter(items)
+                .map(|(item, live)| self.keep(at, item, live, &remembered.left))
+                .buffered(SIDE_BY_SIDE)
+                .collect::<Vec<_>>()
+                .await;
+            let report = self.report(phase.name.clone(), kept, remembered)?;
+            may_go_on = self.has_succeeded || report.is_complete();
+            reports.push(report);
+        }
+        Ok(reports)
+    }
+
+    /// Reads every object and looks for collisions. The answer holds the objects as they were read.
+    async fn check(
+        &self,
+        content: &Content,
+    ) -> Result<BTreeMap<ObjectKey, Option<Value>>, PhasesError> {
+        let items: Vec<(usize, &Item)> = content
+            .phases
+            .iter()
+            .enumerate()
+            .flat_map(|(at, phase)| phase.items.iter().map(move |item| (at, item)))
+            .collect();
+        let read = stream::iter(items)
+            .map(|(at, item)| async move { (at, item, self.objects.read(&item.key).await) })
+            .buffered(SIDE_BY_SIDE)
+            .collect::<Vec<_>>()
+            .await;
+        let (mut found, mut collisions, mut errors) = (BTreeMap::new(), Vec::new(), Vec::new());
+        for (phase, item, live) in read {
+            match live {
+                Ok(live) => {
+                    let standing = live.as_ref().map(|live| self.objects.standing(item, live));
+                    if let Some(Standing::Collision(conflict)) = standing {
+                        collisions.push(Collision {
+                            phase,
+                            key: item.key.clone(),
+                            conflict: *conflict,
+                        });
+                    }
+                    found.insert(item.key.clone(), live);
+                }
+                Err(error) => errors.push(error),
+            }
+        }
+        if !collisions.is_empty() {
+            return Err(PhasesError::Collisions(collisions));
+        }
+        if !errors.is_empty() {
+            return Err(PhasesError::Objects(errors));
+        }
+        Ok(found)
+    }
+
+    /// Brings one object to what it should be. `live`: as it was read just now, if it was.
+    async fn keep(
+        &self,
+        phase: usize,
+        item: &Item,
+        live: Option<Option<Value>>,
+        left: &BTreeMap<ObjectKey, Left>,
+    ) -> Result<(ObjectReport, Left), Failed> {
+        let change = left.get(&item.key).map(|left| self.change(&item.key, left));
+        let live = match (live, change) {
+            (Some(live), _) => live,
+            (None, Some(Change::None | Change::Status)) => {
+                return self.look_at(item.key.clone(), left).await;
+            }
+            (None, Some(Change::Drift) | None) => self.objects.read(&item.key).await?,
+        };
+        self.watch(&item.key);
+        match self.objects.keep(item, live).await? {
+            Kept::Done { action, object } => Ok(self.left(item.key.clone(), action, &object)),
+            Kept::Collision(conflict) => Err(Failed::Collision(Box::new(Collision {
+                phase,
+                key: item.key.clone(),
+                conflict: *conflict,
+            }))),
+        }
+    }
+
+    /// Reads one object if its status may have changed.
+    async fn look_at(
+        &self,
+        key: ObjectKey,
+        left: &BTreeMap<ObjectKey, Left>,
+    ) -> Result<(ObjectReport, Left), Failed> {
+        let action = |left: &Left| {
+            if left.is_progressed {
+                Action::Progressed
+            } else {
+                Action::Idle
+            }
+        };
+        match left.get(&key) {
+            Some(known) if self.change(&key, known) == Change::None => {
+                let report = ObjectReport {
+                    key,
+                    action: action(known),
+                    probe: known.probe.clone(),
+                };
+                Ok((report, known.clone()))
+            }
+            known => match self.objects.read(&key).await? {
+                Some(object) => {
+                    let action = known.map_or(Action::Idle, action);
+                    Ok(self.left(key, action, &object))
+                }
+                // Gone between the event and now: its own event follows.
+                None => Err(Failed::Gone),
+            },
+        }
+    }
+
+    /// Notes how an object was left.
+    fn left(&self, key: ObjectKey, action: Action, object: &Value) -> (ObjectReport, Left) {
+        let metadata = metadata_of(object);
+        let seen = Seen::of(&key.gvk, &metadata);
+        self.watches.note(&key, seen.clone());
+        let probe = if metadata.deletion_timestamp.is_some() {
+            ProbeResult::Unknown(vec!["it is being deleted".to_owned()])
+        } else {
+            evaluate(self.probes, object)
+        };
+        let left = Left {
+            seen,
+            is_progressed: action == Action::Progressed,
+            probe: probe.clone(),
+        };
+        (ObjectReport { key, action, probe }, left)
+    }
+
+    /// Starts the watch of an object's kind.
+    fn watch(&self, key: &ObjectKey) {
+        if let Some(resource) = self.objects.discovery.known(&key.gvk) {
+            let is_probed = concerns(self.probes, &key.gvk);
+            self.watches.ensure(&key.gvk, &resource, is_probed);
+        }
+    }
+
+    fn change(&self, key: &ObjectKey, left: &Left) -> Change {
+        match self.watches.view(key) {
+            View::NotYet => Change::None,
+            View::Absent => Change::Drift,
+            View::Unwatched if self.rereads_unwatched => Change::Drift,
+            View::Unwatched if !left.probe.is_true() => Change::Status,
+            View::Unwatched => Change::None,
+            View::Present(seen) => {
+                let is_same = seen.uid == left.seen.uid
+                    && seen.own == left.seen.own
+                    && seen.controller == left.seen.controller;
+                if !is_same {
+                    Change::Drift
+                } else if seen.resource_version != left.seen.resource_version
+                    && concerns(self.probes, &key.gvk)
+                {
+                    Change::Status
+                } else {
+                    Change::None
+                }
+            }
+        }
+    }
+
+    fn report(
+        &self,
+        name: String,
+        objects: Vec<Result<(ObjectReport, Left), Failed>>,
+        remembered: &mut Remembered,
+    ) -> Result<PhaseReport, PhasesError> {
+        let (mut reports, mut collisions, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        let mut is_gone = false;
+        for object in objects {
+            match object {
+                Ok((report, left)) => {
+                    remembered.left.insert(report.key.clone(), left);
+                    reports.push(report);
+                }
+                Err(Failed::Collision(collision)) => collisions.push(*collision),
+                Err(Failed::Object(error)) => errors.push(*error),
+                Err(Failed::Gone) => is_gone = true,
+            }
+        }
+        if !collisions.is_empty() {
+            return Err(PhasesError::Collisions(collisions));
+        }
+        if !errors.is_empty() {
+            return Err(PhasesError::Objects(errors));
+        }
+        Ok(PhaseReport {
+            name,
+            objects: reports,
+            is_reached: !is_gone,
+        })
+    }
+}
+
+/// What came between one object and its report.
+enum Failed {
+    Collision(Box<Collision>),
+    Object(Box<ObjectError>),
+    Gone,
+}
+
+impl From<ObjectError> for Failed {
+    fn from(error: ObjectError) -> Self {
+        Self::Object(Box::new(error))
+    }
+}
