@@ -7,5 +7,7 @@ pub mod discovery;
 pub mod objects;
 pub mod permissions;
 pub mod phases;
+pub mod revisions;
 pub mod secrets;
+pub mod teardown;
 pub mod watch;

@@ -190,6 +190,11 @@ impl Identity {
         }
     }
 
+    /// What is known about accounts.
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
     /// The account of an extension: the one that it names in `namespace`, else the default one.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ pub mod phase;
 pub mod plan;
 pub mod probe;
 pub mod rollout;
+pub mod validate;
 
 use std::collections::BTreeMap;
 use std::fmt;

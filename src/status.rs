@@ -5,6 +5,7 @@
 
 pub mod cluster_catalog;
 pub mod cluster_extension;
+pub mod cluster_object_set;
 
 use std::sync::LazyLock;
 

@@ -19,7 +19,7 @@ use crate::api::keys;
 use crate::api::object::ObjectKey;
 use crate::apply::discovery::{Discovery, DiscoveryError};
 use crate::error::{Classify, Disposition};
-use crate::identity::request::{self, RequestError};
+use crate::identity::request::{self, Deletion, RequestError};
 use crate::preflight::permissions::Resource;
 use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, decide};
 use crate::revision::compare::{is_as_desired, is_own_apply};
@@ -321,7 +321,7 @@ impl Objects<'_> {
     ///
     /// # Errors
     /// When the API server refuses.
-    pub async fn delete(&self, key: &ObjectKey, live: &Value) -> Result<(), ObjectError> {
+    pub async fn delete(&self, key: &ObjectKey, live: &Value) -> Result<Deletion, ObjectError> {
         let resource = self.served(key).await?;
         let metadata = metadata_of(live);
         let parameters = DeleteParams {
@@ -333,8 +333,9 @@ impl Objects<'_> {
             ..DeleteParams::default()
         };
         match request::delete(self.client, &path(&resource, key), &key.name, &parameters).await {
-            Err(error) if !error.is_conflict() => Err(failed(key, Step::Delete, error)),
-            Ok(()) | Err(_) => Ok(()),
+            Ok(deletion) => Ok(deletion),
+            Err(error) if error.is_conflict() => Ok(Deletion::Waiting),
+            Err(source) => Err(failed(key, Step::Delete, source)),
         }
     }
 

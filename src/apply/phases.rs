@@ -155,7 +155,7 @@ impl Pass<'_> {
                 .buffered(SIDE_BY_SIDE)
                 .collect::<Vec<_>>()
                 .await;
-            reports.push(self.report(name, looked, remembered)?);
+            reports.push(Self::report(name, looked, remembered)?);
         }
         Ok(reports)
     }
@@ -198,7 +198,7 @@ impl Pass<'_> {
                 .buffered(SIDE_BY_SIDE)
                 .collect::<Vec<_>>()
                 .await;
-            let report = self.report(phase.name.clone(), kept, remembered)?;
+            let report = Self::report(phase.name.clone(), kept, remembered)?;
             may_go_on = self.has_succeeded || report.is_complete();
             reports.push(report);
         }
@@ -206,10 +206,7 @@ impl Pass<'_> {
     }
 
     /// Reads every object and looks for collisions. The answer holds the objects as they were read.
-    async fn check(
-        &self,
-        content: &Content,
-    ) -> Result<BTreeMap<ObjectKey, Option<Value>>, PhasesError> {
+    async fn check(&self, content: &Content) -> Result<BTreeMap<ObjectKey, Read>, PhasesError> {
         let items: Vec<(usize, &Item)> = content
             .phases
             .iter()
@@ -233,7 +230,7 @@ impl Pass<'_> {
                             conflict: *conflict,
                         });
                     }
-                    found.insert(item.key.clone(), live);
+                    found.insert(item.key.clone(), Read(live));
                 }
                 Err(error) => errors.push(error),
             }
@@ -252,12 +249,12 @@ impl Pass<'_> {
         &self,
         phase: usize,
         item: &Item,
-        live: Option<Option<Value>>,
+        live: Option<Read>,
         left: &BTreeMap<ObjectKey, Left>,
     ) -> Result<(ObjectReport, Left), Failed> {
         let change = left.get(&item.key).map(|left| self.change(&item.key, left));
         let live = match (live, change) {
-            (Some(live), _) => live,
+            (Some(Read(live)), _) => live,
             (None, Some(Change::None | Change::Status)) => {
                 return self.look_at(item.key.clone(), left).await;
             }
@@ -335,11 +332,10 @@ impl Pass<'_> {
 
     fn change(&self, key: &ObjectKey, left: &Left) -> Change {
         match self.watches.view(key) {
-            View::NotYet => Change::None,
             View::Absent => Change::Drift,
             View::Unwatched if self.rereads_unwatched => Change::Drift,
             View::Unwatched if !left.probe.is_true() => Change::Status,
-            View::Unwatched => Change::None,
+            View::NotYet | View::Unwatched => Change::None,
             View::Present(seen) => {
                 let is_same = seen.uid == left.seen.uid
                     && seen.own == left.seen.own
@@ -358,7 +354,6 @@ impl Pass<'_> {
     }
 
     fn report(
-        &self,
         name: String,
         objects: Vec<Result<(ObjectReport, Left), Failed>>,
         remembered: &mut Remembered,
@@ -389,6 +384,9 @@ impl Pass<'_> {
         })
     }
 }
+
+/// An object as it was read in this pass; none: it was not there.
+struct Read(Option<Value>);
 
 /// What came between one object and its report.
 enum Failed {

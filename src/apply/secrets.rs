@@ -129,6 +129,8 @@ pub struct Resolved {
     pub content: Content,
     /// A digest per phase.
     pub digests: Vec<ObservedPhase>,
+    /// The revision's own Secrets that do not name it as their owner yet.
+    pub unowned: Vec<String>,
 }
 
 /// Who reads what.
@@ -202,7 +204,21 @@ impl Reader<'_> {
         if let Some(change) = observed.and_then(|observed| change(observed, &digests)) {
             return Err(ContentError::Changed(change));
         }
-        Ok(Resolved { content, digests })
+        let uid = set.metadata.uid.as_deref().unwrap_or_default();
+        let is_owned = |secret: &Secret| {
+            let owners = secret.metadata.owner_references.iter().flatten();
+            owners.into_iter().any(|owner| owner.uid == uid)
+        };
+        let unowned = secrets
+            .into_iter()
+            .filter(|((namespace, _), _)| namespace == self.system_namespace)
+            .filter_map(|((_, name), secret)| (!is_owned(&secret?)).then_some(name))
+            .collect();
+        Ok(Resolved {
+            content,
+            digests,
+            unowned,
+        })
     }
 
     /// Every Secret that `set` refers to, read once.

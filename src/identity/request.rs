@@ -164,6 +164,15 @@ pub async fn patch_status(
     send(client, request).await
 }
 
+/// What a deletion came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deletion {
+    /// The object is gone.
+    Gone,
+    /// Somebody's finalizer holds it.
+    Waiting,
+}
+
 /// Deletes one object; that it is gone already is no error.
 ///
 /// # Errors
@@ -173,12 +182,30 @@ pub async fn delete(
     path: &str,
     name: &str,
     parameters: &DeleteParams,
-) -> Result<(), RequestError> {
+) -> Result<Deletion, RequestError> {
     match send(client, Request::new(path).delete(name, parameters)).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_not_found() => Ok(()),
+        // The API server answers with the object as long as it is there.
+        Ok(answer) if answer.pointer("/metadata/deletionTimestamp").is_some() => {
+            Ok(Deletion::Waiting)
+        }
+        Ok(_) => Ok(Deletion::Gone),
+        Err(error) if error.is_not_found() => Ok(Deletion::Gone),
         Err(error) => Err(error),
     }
+}
+
+/// The objects of a collection that a label selector selects.
+///
+/// # Errors
+/// When the API server says anything but 200.
+pub async fn select(client: &Client, path: &str, labels: &str) -> Result<Vec<Value>, RequestError> {
+    let parameters = ListParams::default().labels(labels);
+    let mut list = send(client, Request::new(path).list(&parameters)).await?;
+    let items = list.get_mut("items").map(Value::take);
+    Ok(match items {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    })
 }
 
 /// Sends one request and reads the JSON of its answer.

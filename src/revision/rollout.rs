@@ -1,6 +1,7 @@
 //! What became of the objects of one revision, and what that means for the revision as a whole.
 
 use crate::api::cluster_object_set::ObservedPhase;
+use crate::api::condition::Reason;
 use crate::api::object::ObjectKey;
 use crate::error::Failure;
 use crate::revision::collision::Conflict;
@@ -63,13 +64,15 @@ pub enum Rollout {
     InProgress {
         /// Of each incomplete phase the first object that fails a probe, with the reasons.
         failing: Vec<String>,
+        /// Whether all objects are available, and only some are already a later revision's.
+        is_available: bool,
     },
     /// It failed: to be tried again, or not, as the failure says.
     Failed(Failure),
     /// It is being taken down: not all objects are gone yet.
     TearingDown {
-        /// What is being waited for.
-        waiting: String,
+        /// The objects that are waited for.
+        remaining: Vec<ObjectKey>,
     },
     /// It is taken down.
     Archived,
@@ -82,8 +85,17 @@ pub struct Pass {
     pub rollout: Rollout,
     /// The digests of the phases as they were first read; none: the content was not read in this pass.
     pub observed_phases: Option<Vec<ObservedPhase>>,
-    /// What people should know, one sentence each.
-    pub warnings: Vec<String>,
+    /// What people should know.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something to know about a revision.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Warning {
+    /// What kind of thing.
+    pub reason: Reason,
+    /// One sentence.
+    pub sentence: String,
 }
 
 impl From<Rollout> for Pass {
@@ -119,10 +131,12 @@ pub fn rollout(phases: &[PhaseReport]) -> Rollout {
             .iter()
             .any(|object| object.action == Action::Progressed)
     };
-    if phases.iter().all(PhaseReport::is_available) && !phases.iter().any(is_progressed) {
+    let is_available = phases.iter().all(PhaseReport::is_available);
+    if is_available && !phases.iter().any(is_progressed) {
         return Rollout::Complete;
     }
     Rollout::InProgress {
+        is_available,
         failing: phases.iter().filter_map(first_failing).collect(),
     }
 }
@@ -225,7 +239,8 @@ mod tests {
                 failing: vec![
                     "Object Deployment.apps/v1 n/b: x and more".into(),
                     "Object Deployment.apps/v1 n/d: z".into(),
-                ]
+                ],
+                is_available: false,
             }
         );
     }
@@ -240,12 +255,13 @@ mod tests {
             objects: Vec::new(),
             is_reached: false,
         };
-        let in_progress = Rollout::InProgress {
+        let in_progress = |is_available| Rollout::InProgress {
             failing: Vec::new(),
+            is_available,
         };
-        assert_eq!(rollout(&[all, unreached]), in_progress);
+        assert_eq!(rollout(&[all, unreached]), in_progress(false));
         let progressed = phase(&[("a", Action::Progressed, ProbeResult::True)]);
-        assert_eq!(rollout(&[progressed]), in_progress);
+        assert_eq!(rollout(&[progressed]), in_progress(true));
     }
 
     #[test]

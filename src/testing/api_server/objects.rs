@@ -447,7 +447,7 @@ impl State {
         if is_deleting && finalizers == 0 {
             self.objects.remove(path);
             self.announce("DELETED", path, object.clone());
-            return object;
+            return json!({"apiVersion": "v1", "kind": "Status", "status": "Success", "metadata": {}});
         }
         let content = |object: &Value| {
             let mut object = object.clone();

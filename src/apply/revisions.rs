@@ -1,0 +1,357 @@
+//! The revisions of one extension, on the API server: made, patched, counted, deleted. Done as the controller itself.
+//!
+//! Crash-safe by order: first the Secrets, without owner; then the `ClusterObjectSet`; then the Secrets get it as
+//! their owner. Whatever is interrupted is found and finished by the next pass, since names follow from content.
+
+#![expect(clippy::disallowed_types, reason = "writes revisions")]
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Client;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use serde_json::{Value, json};
+
+use crate::api::{GROUP, VERSION, keys};
+use crate::apply::objects::metadata_of;
+use crate::apply::secrets;
+use crate::error::{Classify, Disposition};
+use crate::identity::request::{self, RequestError, path};
+use crate::revision::name::label_value;
+use crate::revision::pack::{PackError, Packed, pack};
+use crate::revision::plan::{Desired, RevisionPlan, expired, free_number, plan};
+use crate::revision::{Belonging, Revision};
+
+/// The plural name of revisions.
+const PLURAL: &str = "clusterobjectsets";
+/// How many squatted names are passed over in one pass.
+const SQUATTED: usize = 16;
+
+/// Reads and writes revisions.
+#[derive(Clone, Copy)]
+pub struct Revisions<'a> {
+    /// The controller's own client.
+    pub client: &'a Client,
+    /// Where the Secrets are.
+    pub system_namespace: &'a str,
+}
+
+impl std::fmt::Debug for Revisions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Revisions").finish_non_exhaustive()
+    }
+}
+
+/// A revision that could not be written. The texts are the reference's.
+#[derive(Debug, thiserror::Error)]
+pub enum RevisionError {
+    /// The objects do not fit.
+    #[error("creating new Revision")]
+    Pack(#[source] PackError),
+    /// The new revision could not be created.
+    #[error("creating new Revision: {name}")]
+    Create {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: RequestError,
+    },
+    /// The newest revision could not be patched.
+    #[error("patching {name} Revision")]
+    Patch {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: RequestError,
+    },
+    /// A revision could not be deleted.
+    #[error("deleting {name} Revision")]
+    Delete {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: RequestError,
+    },
+    /// No free name was found.
+    #[error(
+        "creating new Revision: the names of {SQUATTED} revisions up to {name} are taken by somebody else"
+    )]
+    Squatted {
+        /// The last one tried.
+        name: String,
+    },
+}
+
+impl Classify for RevisionError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Pack(error) => error.disposition(),
+            Self::Create { .. }
+            | Self::Patch { .. }
+            | Self::Delete { .. }
+            | Self::Squatted { .. } => Disposition::Retry,
+        }
+    }
+}
+
+/// What was done to have the desired revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ensured {
+    /// Nothing.
+    Unchanged {
+        /// The newest revision.
+        name: String,
+    },
+    /// The newest revision was patched.
+    Patched {
+        /// Its name.
+        name: String,
+    },
+    /// A new revision was made.
+    Created {
+        /// Its name.
+        name: String,
+        /// Its number.
+        number: i64,
+    },
+}
+
+/// How far an uninstall got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Uninstall {
+    /// No revision is left.
+    Done,
+    /// These are left; each tells in its own status what it waits for.
+    Waiting(Vec<String>),
+}
+
+impl Revisions<'_> {
+    /// Carries out the plan for `desired`, given the extension's revisions by number. No request when there is
+    /// nothing to do.
+    ///
+    /// `is_taken` tells whether a `ClusterObjectSet` of a name exists, whosever it is.
+    ///
+    /// # Errors
+    /// When the API server refuses, or the objects do not fit into Secrets.
+    pub async fn ensure(
+        &self,
+        existing: &[Revision],
+        desired: &Desired,
+        is_taken: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Result<Ensured, RevisionError> {
+        match plan(existing, desired, is_taken) {
+            RevisionPlan::Unchanged { name } => Ok(Ensured::Unchanged { name }),
+            RevisionPlan::Patch { name, patch } => {
+                self.patch(&name, patch).await?;
+                Ok(Ensured::Patched { name })
+            }
+            RevisionPlan::Create { number, name } => {
+                for revision in expired(existing) {
+                    self.delete(revision).await?;
+                }
+                self.create(number, name, desired, is_taken).await
+            }
+        }
+    }
+
+    /// Archives a revision.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn archive(&self, name: &str) -> Result<(), RevisionError> {
+        self.patch(name, json!({"spec": {"lifecycleState": "Archived"}}))
+            .await
+    }
+
+    /// Deletes all revisions that the extension controls; each takes its objects down before it goes.
+    ///
+    /// Whoever deletes an extension with `--cascade=orphan` wants them to stay: then do not call this.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn uninstall(&self, existing: &[Revision]) -> Result<Uninstall, RevisionError> {
+        let owned = existing
+            .iter()
+            .filter(|revision| revision.belonging == Belonging::Owned);
+        let mut left = Vec::new();
+        for revision in owned {
+            if !revision.is_deleting {
+                self.delete(revision).await?;
+            }
+            left.push(revision.name.clone());
+        }
+        if left.is_empty() {
+            Ok(Uninstall::Done)
+        } else {
+            Ok(Uninstall::Waiting(left))
+        }
+    }
+
+    async fn create(
+        &self,
+        number: i64,
+        name: String,
+        desired: &Desired,
+        is_taken: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Result<Ensured, RevisionError> {
+        let (mut number, mut name) = (number, name);
+        for _ in 0..SQUATTED {
+            let extension = &desired.extension.name;
+            let packed = pack(self.system_namespace, extension, &name, &desired.phases)
+                .map_err(RevisionError::Pack)?;
+            if let Some(owner) = self.try_create(number, &name, desired, &packed).await? {
+                self.finish(&name, &packed, &owner).await?;
+                return Ok(Ensured::Created { name, number });
+            }
+            self.drop_secrets(&name, &BTreeSet::new()).await?;
+            if let RevisionPlan::Create {
+                number: next,
+                name: free,
+            } = free_number(extension, number + 1, is_taken)
+            {
+                (number, name) = (next, free);
+            }
+        }
+        Err(RevisionError::Squatted { name })
+    }
+
+    /// Writes Secrets and `ClusterObjectSet`; none when the name is somebody else's.
+    async fn try_create(
+        &self,
+        number: i64,
+        name: &str,
+        desired: &Desired,
+        packed: &Packed,
+    ) -> Result<Option<OwnerReference>, RevisionError> {
+        let failed = |source| RevisionError::Create {
+            name: name.to_owned(),
+            source,
+        };
+        secrets::create(self.client, &packed.secrets)
+            .await
+            .map_err(failed)?;
+        let set = desired.object_set(name, number, packed.phases.clone());
+        let url = path(GROUP, VERSION, None, PLURAL);
+        let manager = keys::FIELD_MANAGER_REVISIONS;
+        let created = match request::create(self.client, &url, manager, &set).await {
+            Ok(created) => created,
+            Err(error) if error.is_already_exists() => {
+                let found = request::get(self.client, &url, name)
+                    .await
+                    .map_err(failed)?;
+                match found.filter(|found| is_ours(found, desired)) {
+                    Some(found) => found,
+                    None => return Ok(None),
+                }
+            }
+            Err(source) => return Err(failed(source)),
+        };
+        Ok(Some(OwnerReference {
+            api_version: format!("{GROUP}/{VERSION}"),
+            kind: "ClusterObjectSet".to_owned(),
+            name: name.to_owned(),
+            uid: metadata_of(&created).uid.unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: None,
+        }))
+    }
+
+    /// Gives the Secrets their owner, and removes those that an interrupted attempt with other content left.
+    async fn finish(
+        &self,
+        name: &str,
+        packed: &Packed,
+        owner: &OwnerReference,
+    ) -> Result<(), RevisionError> {
+        let names: BTreeSet<&str> = packed
+            .secrets
+            .iter()
+            .filter_map(|secret| secret.metadata.name.as_deref())
+            .collect();
+        secrets::own(
+            self.client,
+            self.system_namespace,
+            names.iter().copied(),
+            owner,
+        )
+        .await
+        .map_err(|source| RevisionError::Create {
+            name: name.to_owned(),
+            source,
+        })?;
+        self.drop_secrets(name, &names).await
+    }
+
+    /// Deletes the Secrets of revision `name` but those in `wanted` and those that have an owner.
+    async fn drop_secrets(&self, name: &str, wanted: &BTreeSet<&str>) -> Result<(), RevisionError> {
+        let failed = |source| RevisionError::Create {
+            name: name.to_owned(),
+            source,
+        };
+        let url = path("", "v1", Some(self.system_namespace), "secrets");
+        let selector = format!("{}={}", keys::REVISION_NAME, label_value(name));
+        let found = request::select(self.client, &url, &selector)
+            .await
+            .map_err(failed)?;
+        for secret in &found {
+            let metadata = metadata_of(secret);
+            let is_owned = metadata
+                .owner_references
+                .is_some_and(|owners| !owners.is_empty());
+            let secret_name = metadata.name.unwrap_or_default();
+            if !is_owned && !wanted.contains(secret_name.as_str()) {
+                request::delete(self.client, &url, &secret_name, &DeleteParams::default())
+                    .await
+                    .map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn patch(&self, name: &str, patch: Value) -> Result<(), RevisionError> {
+        let parameters = PatchParams {
+            field_manager: Some(keys::FIELD_MANAGER_REVISIONS.to_owned()),
+            ..PatchParams::default()
+        };
+        let url = path(GROUP, VERSION, None, PLURAL);
+        request::patch(self.client, &url, name, &parameters, &Patch::Merge(patch))
+            .await
+            .map_err(|source| RevisionError::Patch {
+                name: name.to_owned(),
+                source,
+            })?;
+        Ok(())
+    }
+
+    async fn delete(&self, revision: &Revision) -> Result<(), RevisionError> {
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(revision.uid.clone()),
+                resource_version: None,
+            }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        let url = path(GROUP, VERSION, None, PLURAL);
+        match request::delete(self.client, &url, &revision.name, &parameters).await {
+            // A conflict: another object has that name now.
+            Err(error) if !error.is_conflict() => Err(RevisionError::Delete {
+                name: revision.name.clone(),
+                source: error,
+            }),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether a `ClusterObjectSet` that is there already is what an interrupted attempt made.
+fn is_ours(found: &Value, desired: &Desired) -> bool {
+    let metadata = metadata_of(found);
+    let mut owners = metadata.owner_references.iter().flatten();
+    let annotations = metadata.annotations.unwrap_or_default();
+    owners.any(|owner| owner.uid == desired.extension.uid)
+        && annotations.get(keys::CONTENT) == Some(&desired.content().to_string())
+}

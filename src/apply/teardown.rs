@@ -1,0 +1,233 @@
+//! A revision taken back: what it controls is deleted, what it only owns along is let go, in order, as the account.
+//!
+//! An archived revision goes phase by phase in reverse. When a revision itself is deleted, CRDs go first, so that
+//! their resources go while the operator still runs to handle their finalizers; then the other phases in reverse. A
+//! phase begins when the one before is gone.
+//!
+//! A CRD that has resources, or whose resources the account may not list, is kept unless the policy says otherwise:
+//! custom resources are never deleted by accident.
+
+use std::str::FromStr;
+
+use futures::{StreamExt as _, stream};
+
+use crate::api::object::ObjectKey;
+use crate::apply::objects::{Item, ObjectError, Objects, metadata_of};
+use crate::apply::phases::{Content, PhasesError};
+use crate::apply::watch::{DriftWatches, View};
+use crate::identity::request::Deletion;
+use crate::revision::collision::is_own;
+
+/// How many objects are looked at or deleted at the same time.
+const SIDE_BY_SIDE: usize = 8;
+
+/// What happens to CRDs that are no longer wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CrdDeletion {
+    /// They stay while there are resources of theirs.
+    #[default]
+    KeepIfUsed,
+    /// They go, and all their resources with them.
+    Delete,
+}
+
+/// A word that is no policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid deletion of CRDs {0:?}: expected keep-if-used or delete")]
+pub struct InvalidCrdDeletion(String);
+
+impl FromStr for CrdDeletion {
+    type Err = InvalidCrdDeletion;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "keep-if-used" => Ok(Self::KeepIfUsed),
+            "delete" => Ok(Self::Delete),
+            _ => Err(InvalidCrdDeletion(text.to_owned())),
+        }
+    }
+}
+
+/// Why a revision is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// A later one has taken its place.
+    Archived,
+    /// It is deleted.
+    Deleted,
+}
+
+/// Takes one revision back.
+pub struct Teardown<'a> {
+    /// The objects, through the account.
+    pub objects: Objects<'a>,
+    /// What is seen without asking.
+    pub watches: &'a DriftWatches,
+    /// Why.
+    pub occasion: Occasion,
+    /// What happens to CRDs.
+    pub crd_deletion: CrdDeletion,
+    /// Whether another active revision of the extension wants an object.
+    pub is_wanted: &'a (dyn Fn(&ObjectKey) -> bool + Sync),
+}
+
+impl std::fmt::Debug for Teardown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Teardown")
+            .field("occasion", &self.occasion)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How far a teardown got.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TornDown {
+    /// The objects that are not gone yet. Empty: it is done.
+    pub remaining: Vec<ObjectKey>,
+    /// CRDs that stay, with the reason.
+    pub kept: Vec<(ObjectKey, Kept)>,
+    /// Objects that the account may no longer delete; the garbage collector will.
+    pub forbidden: Vec<ObjectKey>,
+}
+
+/// Why a CRD stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// There are resources of it.
+    InUse,
+    /// The account may not look whether there are.
+    Unknown,
+}
+
+impl std::fmt::Display for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::InUse => "it has resources",
+            Self::Unknown => "its resources may not be listed",
+        })
+    }
+}
+
+/// What became of one object.
+enum State {
+    Gone,
+    Waiting,
+    Kept(Kept),
+    Forbidden,
+}
+
+impl Teardown<'_> {
+    /// Goes as far as it can without waiting.
+    ///
+    /// # Errors
+    /// When an object could not be read or deleted.
+    pub async fn run(&self, content: &Content) -> Result<TornDown, PhasesError> {
+        let mut torn_down = TornDown::default();
+        for items in self.order(content) {
+            let states = stream::iter(items)
+                .map(|item| async move { (item, self.take_back(item).await) })
+                .buffered(SIDE_BY_SIDE)
+                .collect::<Vec<_>>()
+                .await;
+            let mut errors = Vec::new();
+            for (item, state) in states {
+                let key = item.key.clone();
+                match state {
+                    Ok(State::Gone) => {}
+                    Ok(State::Waiting) => torn_down.remaining.push(key),
+                    Ok(State::Kept(why)) => torn_down.kept.push((key, why)),
+                    Ok(State::Forbidden) => torn_down.forbidden.push(key),
+                    Err(error) => errors.push(error),
+                }
+            }
+            if !errors.is_empty() {
+                return Err(PhasesError::Objects(errors));
+            }
+            if !torn_down.remaining.is_empty() {
+                break;
+            }
+        }
+        Ok(torn_down)
+    }
+
+    /// The objects in groups, each of which must be gone before the next one begins.
+    fn order<'c>(&self, content: &'c Content) -> Vec<Vec<&'c Item>> {
+        let reversed = |wanted: &dyn Fn(&Item) -> bool| -> Vec<Vec<&'c Item>> {
+            let group = |items: &'c [Item]| items.iter().filter(|item| wanted(item)).collect();
+            content
+                .phases
+                .iter()
+                .rev()
+                .map(|phase| group(&phase.items))
+                .collect()
+        };
+        match self.occasion {
+            Occasion::Archived => reversed(&|_| true),
+            Occasion::Deleted => {
+                let mut groups = reversed(&|item| item.key.gvk.is_crd());
+                groups.extend(reversed(&|item| !item.key.gvk.is_crd()));
+                groups
+            }
+        }
+    }
+
+    async fn take_back(&self, item: &Item) -> Result<State, ObjectError> {
+        if self.is_known_to_be_anothers(&item.key) {
+            return Ok(State::Gone);
+        }
+        match self.take_back_now(item).await {
+            Err(error) if error.is_forbidden() && self.occasion == Occasion::Deleted => {
+                Ok(State::Forbidden)
+            }
+            other => other,
+        }
+    }
+
+    async fn take_back_now(&self, item: &Item) -> Result<State, ObjectError> {
+        let key = &item.key;
+        let Some(live) = self.objects.read(key).await? else {
+            return Ok(State::Gone);
+        };
+        let metadata = metadata_of(&live);
+        let claim = self.objects.claim;
+        let mut owners = metadata.owner_references.iter().flatten();
+        let is_owner = owners.any(|owner| owner.uid == claim.uid);
+        if !is_own(claim, &key.gvk, &metadata) || (self.is_wanted)(key) {
+            if is_owner {
+                self.objects.disown(key, &live).await?;
+            }
+            return Ok(State::Gone);
+        }
+        if metadata.deletion_timestamp.is_some() {
+            return Ok(State::Waiting);
+        }
+        if key.gvk.is_crd() && self.crd_deletion == CrdDeletion::KeepIfUsed {
+            match self.objects.has_resources(key, &live).await? {
+                Some(false) => {}
+                Some(true) => return Ok(State::Kept(Kept::InUse)),
+                None => return Ok(State::Kept(Kept::Unknown)),
+            }
+        }
+        match self.objects.delete(key, &live).await? {
+            Deletion::Gone => Ok(State::Gone),
+            Deletion::Waiting => Ok(State::Waiting),
+        }
+    }
+
+    /// Whether the drift watch says that the object is another revision's alone. A revision that gave an object away
+    /// never gets it back, so an old answer is as good as a new one.
+    fn is_known_to_be_anothers(&self, key: &ObjectKey) -> bool {
+        let claim = self.objects.claim;
+        match self.watches.view(key) {
+            View::Present(seen) => {
+                !seen.revisions.is_empty()
+                    && seen.controller.as_ref() != Some(&claim.uid)
+                    && seen
+                        .revisions
+                        .iter()
+                        .all(|(uid, name)| *uid != claim.uid && *name != claim.name)
+            }
+            View::Unwatched | View::NotYet | View::Absent => false,
+        }
+    }
+}
