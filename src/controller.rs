@@ -4,5 +4,6 @@
 //! that changes nothing sends no request. Whatever can change an answer wakes the objects whose answer it is
 //! ([`queue`]). A reconciler is four lines: a step that cannot fail, a pure status, a report, the next time.
 
+pub mod cluster_object_set;
 pub mod informer;
 pub mod queue;

@@ -172,7 +172,7 @@ words! {
         BundleContentChanged,
         /// An automatic upgrade crosses a major version.
         MajorUpgrade,
-        /// CustomResourceDefinitions stay although they are no longer wanted, since they are in use.
+        /// CRDs stay although they are no longer wanted, since they are in use.
         CrdsKept,
         /// Changes of some kinds are not seen at once.
         NotWatched,

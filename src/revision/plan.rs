@@ -174,6 +174,8 @@ impl Desired {
                 .collect(),
         );
         set.metadata.owner_references = Some(vec![self.owner()]);
+        // From the start, which saves a request and leaves no moment without.
+        set.metadata.finalizers = Some(vec![keys::FINALIZER_TEARDOWN.to_owned()]);
         set
     }
 

@@ -167,11 +167,6 @@ impl ApiServer {
         self.state().forbidden.push((user, line.to_owned()));
     }
 
-    /// Takes back all of [`Self::forbid`].
-    pub(crate) fn allow_all(&self) {
-        self.state().forbidden.clear();
-    }
-
     /// What a rules review answers for `account` (`namespace:name`): rules by namespace (empty: everywhere).
     /// Without this, everything is allowed.
     pub(crate) fn set_rules(&self, account: &str, rules: &[(&str, Value)]) {

@@ -1,0 +1,238 @@
+//! The reconciler of `ClusterObjectSet`: one revision applied, kept up, archived, taken down.
+//!
+//! Everything that touches the revision's objects is done as the account that its annotations name. A pass over a
+//! revision that is complete and unchanged sends no request: what the drift watches see is compared with how the last
+//! pass left things ([`memory::Memory`]).
+
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a reconciler talks to the API server and reads the clock"
+)]
+
+pub mod account;
+pub mod memory;
+mod step;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::runtime::events::{Event, EventType, Recorder};
+use kube::{Client, Resource as _, ResourceExt as _};
+use serde_json::json;
+use tracing::{debug, info, warn};
+
+use crate::api::condition::{ConditionType, find};
+use crate::api::{ClusterObjectSet, ClusterObjectSetStatus, GROUP, VERSION, keys};
+use crate::apply::discovery::Discovery;
+use crate::apply::permissions::Preflight;
+use crate::apply::revisions::Revisions;
+use crate::apply::teardown::CrdDeletion;
+use crate::apply::watch::DriftWatches;
+use crate::controller::informer::Informer;
+use crate::controller::queue::Next;
+use crate::error::{Disposition, chain};
+use crate::identity::Identity;
+use crate::identity::request::{self, path};
+use crate::revision::rollout::Rollout;
+use crate::status::cluster_object_set as status;
+use memory::Memory;
+use step::Step;
+
+#[cfg(test)]
+mod tests;
+
+/// The plural name of revisions.
+const PLURAL: &str = "clusterobjectsets";
+/// How soon a teardown that waits for others looks again. The reference's figure.
+const TEARDOWN_AGAIN: Duration = Duration::from_secs(5);
+/// How soon a revision whose content was tampered with is looked at again: Secrets are not watched.
+const BLOCKED_AGAIN: Duration = Duration::from_mins(1);
+/// How often objects of kinds that are not watched are read.
+pub const REREAD: Duration = Duration::from_mins(10);
+
+/// What the reconciler works with.
+pub struct Context {
+    /// The controller's own client.
+    pub client: Client,
+    /// Acts as accounts.
+    pub identity: Identity,
+    /// All revisions.
+    pub sets: Informer<ClusterObjectSet>,
+    /// What kinds are called.
+    pub discovery: Arc<Discovery>,
+    /// What is seen without asking.
+    pub watches: Arc<DriftWatches>,
+    /// Who passed the permission preflight.
+    pub preflight: Arc<Preflight>,
+    /// How the last pass left things.
+    pub memory: Memory,
+    /// The namespace that oxolm runs in, which holds the Secrets of revisions.
+    pub system_namespace: String,
+    /// What happens to CRDs that are no longer wanted, unless the extension says otherwise.
+    pub crd_deletion: CrdDeletion,
+    /// Writes Events.
+    pub events: Recorder,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// Writes revisions as the controller itself.
+    pub fn revisions(&self) -> Revisions<'_> {
+        Revisions {
+            client: &self.client,
+            system_namespace: &self.system_namespace,
+        }
+    }
+}
+
+/// One pass over one revision.
+pub async fn reconcile(ctx: Arc<Context>, set: Arc<ClusterObjectSet>) -> Next {
+    if ctx.memory.is_outdated(&set) {
+        return Next::OnChange; // Our own write is about to arrive.
+    }
+    let step = step::step(&ctx, &set).await;
+    let status = status::cluster_object_set(&set, &step.pass, Timestamp::now());
+    match report(&ctx, &set, &step, status).await {
+        Ok(()) => next(&ctx, &set, &step),
+        Err(error) => {
+            warn!(
+                object = set.name_any(),
+                error = chain(&error),
+                "cannot report on a revision"
+            );
+            Next::Retry
+        }
+    }
+}
+
+/// Writes the status if it differs, tells about transitions, and archives the revisions that this one replaces.
+async fn report(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    step: &Step,
+    status: ClusterObjectSetStatus,
+) -> Result<(), request::RequestError> {
+    let before = set.status.clone().unwrap_or_default();
+    if before != status && !step.is_gone {
+        let url = path(GROUP, VERSION, None, PLURAL);
+        let manager = keys::FIELD_MANAGER_REVISIONS;
+        let patch = json!({"status": status});
+        match request::patch_status(&ctx.client, &url, &set.name_any(), manager, patch).await {
+            Ok(written) => ctx.memory.written(set, &written),
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    tell(ctx, set, step, &before, &status).await;
+    if step.pass.rollout == Rollout::Complete {
+        for name in &step.predecessors {
+            match ctx.revisions().archive(name).await {
+                Ok(()) => info!(revision = name, by = set.name_any(), "archived a revision"),
+                Err(error) => {
+                    warn!(
+                        revision = name,
+                        error = chain(&error),
+                        "cannot archive a revision"
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One Event and one log line for each transition.
+async fn tell(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    step: &Step,
+    before: &ClusterObjectSetStatus,
+    after: &ClusterObjectSetStatus,
+) {
+    let of = |status: &ClusterObjectSetStatus| {
+        find(&status.conditions, ConditionType::Progressing)
+            .map(|condition| (condition.reason.clone(), condition.message.clone()))
+            .unwrap_or_default()
+    };
+    let (old, (reason, message)) = (of(before), of(after));
+    let mut events = Vec::new();
+    if old.0 != reason && !step.is_gone {
+        info!(revision = set.name_any(), reason, message, "revision");
+        let type_ = match reason.as_str() {
+            "RollingOut" | "Succeeded" | "Archived" => EventType::Normal,
+            _ => EventType::Warning,
+        };
+        events.push((type_, reason, message));
+    }
+    for note in &step.notes {
+        info!(
+            revision = set.name_any(),
+            reason = note.reason,
+            message = note.text,
+            "revision"
+        );
+        let type_ = if note.is_warning {
+            EventType::Warning
+        } else {
+            EventType::Normal
+        };
+        events.push((type_, note.reason.to_owned(), note.text.clone()));
+    }
+    for (type_, reason, note) in events {
+        let event = Event {
+            type_,
+            reason,
+            note: Some(cut(note)),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = ctx.events.publish(&event, &set.object_ref(&())).await {
+            debug!(
+                revision = set.name_any(),
+                error = chain(&error),
+                "cannot write an event"
+            );
+        }
+    }
+}
+
+/// An Event's note has at most 1024 bytes.
+fn cut(note: String) -> String {
+    let mut end = note.len().min(1024);
+    while !note.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut note = note;
+    note.truncate(end);
+    note
+}
+
+/// When to look again without a change.
+fn next(ctx: &Context, set: &ClusterObjectSet, step: &Step) -> Next {
+    let until_late = status::deadline(set).and_then(|deadline| {
+        let left = deadline.duration_since(Timestamp::now());
+        Duration::try_from(left).ok().filter(|left| !left.is_zero())
+    });
+    let reread = ctx.memory.is_unwatched(set).then_some(REREAD);
+    match &step.pass.rollout {
+        _ if step.is_gone => Next::OnChange,
+        Rollout::Failed(failure) => match failure.disposition {
+            Disposition::Retry => Next::Retry,
+            Disposition::Terminal(_) => Next::After(BLOCKED_AGAIN),
+        },
+        Rollout::TearingDown { .. } => Next::After(TEARDOWN_AGAIN),
+        Rollout::Archived => Next::OnChange,
+        Rollout::Complete => reread.map_or(Next::OnChange, Next::After),
+        Rollout::InProgress { .. } => {
+            let soonest = [until_late, reread].into_iter().flatten().min();
+            soonest.map_or(Next::OnChange, Next::After)
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What the last pass over each revision left, so that the next one need not ask again.
+//!
+//! Nothing here is needed to be right: a process that starts anew, or forgets, reads everything once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::ResourceExt as _;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::api::ClusterObjectSet;
+use crate::api::object::ObjectKey;
+use crate::apply::phases::{Content, Remembered};
+use crate::revision::rollout::Warning;
+
+/// One revision, as the last pass left it.
+#[derive(Debug, Clone, Default)]
+pub struct Entry {
+    /// The generation that it was left in.
+    pub generation: i64,
+    /// Its objects.
+    pub remembered: Remembered,
+    /// Its content, while it rolls out.
+    pub content: Option<Arc<Content>>,
+    /// When everything was read last.
+    pub read_at: Option<Instant>,
+    /// The kinds whose changes are not seen.
+    pub unwatched: Vec<String>,
+    /// What people were told.
+    pub warnings: Vec<Warning>,
+    /// The resource version of the `ClusterObjectSet` as we saw or wrote it last.
+    pub version: String,
+    /// Whether that was our own write.
+    pub is_own_write: bool,
+}
+
+impl Entry {
+    /// Notes that we wrote the `ClusterObjectSet`, with the API server's answer.
+    pub fn note_write(&mut self, answer: &Value) {
+        let version = answer
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str);
+        version.unwrap_or_default().clone_into(&mut self.version);
+        self.is_own_write = true;
+    }
+}
+
+/// All revisions, by UID.
+#[derive(Debug, Default)]
+pub struct Memory(Mutex<BTreeMap<String, Entry>>);
+
+impl Memory {
+    /// The entry of a revision, as it was left.
+    pub fn of(&self, set: &ClusterObjectSet) -> Entry {
+        let uid = set.uid().unwrap_or_default();
+        let mut entry = self.lock().get(&uid).cloned().unwrap_or_default();
+        let generation = set.metadata.generation.unwrap_or_default();
+        if entry.generation != generation {
+            // Other probes, another state: look at everything anew.
+            entry = Entry {
+                generation,
+                ..Entry::default()
+            };
+        }
+        let version = set.resource_version().unwrap_or_default();
+        if entry.version != version && !entry.version.is_empty() {
+            // Somebody else wrote the ClusterObjectSet: perhaps because a Secret was put right, or wrong.
+            entry.content = None;
+            entry.remembered = Remembered::default();
+        }
+        entry.version = version;
+        entry.is_own_write = false;
+        entry
+    }
+
+    /// Puts an entry back.
+    pub fn put(&self, set: &ClusterObjectSet, entry: Entry) {
+        self.lock().insert(set.uid().unwrap_or_default(), entry);
+    }
+
+    /// Forgets a revision.
+    pub fn forget(&self, set: &ClusterObjectSet) {
+        self.lock().remove(&set.uid().unwrap_or_default());
+    }
+
+    /// Notes that we wrote the `ClusterObjectSet`, with the API server's answer.
+    pub fn written(&self, set: &ClusterObjectSet, answer: &Value) {
+        let version = answer
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str);
+        if let Some(entry) = self.lock().get_mut(&set.uid().unwrap_or_default()) {
+            version.unwrap_or_default().clone_into(&mut entry.version);
+            entry.is_own_write = true;
+        }
+    }
+
+    /// Whether `set` is older than what we wrote last. Resource versions are compared as the numbers that they are in
+    /// practice.
+    pub fn is_outdated(&self, set: &ClusterObjectSet) -> bool {
+        let number = |version: &str| version.parse::<u128>().ok();
+        let entries = self.lock();
+        let Some(entry) = entries.get(&set.uid().unwrap_or_default()) else {
+            return false;
+        };
+        let seen = set.resource_version().unwrap_or_default();
+        entry.is_own_write
+            && matches!((number(&seen), number(&entry.version)), (Some(seen), Some(own)) if seen < own)
+    }
+
+    /// Whether some objects of a revision have to be read now and then.
+    pub fn is_unwatched(&self, set: &ClusterObjectSet) -> bool {
+        self.lock()
+            .get(&set.uid().unwrap_or_default())
+            .is_some_and(|entry| !entry.unwatched.is_empty())
+    }
+
+    /// Whether the revision of that UID has `key` among its objects, as far as it is remembered.
+    pub fn has_object(&self, uid: &str, key: &ObjectKey) -> bool {
+        self.lock().get(uid).is_some_and(|entry| {
+            let mut keys = entry.remembered.phases.iter().flat_map(|(_, keys)| keys);
+            keys.any(|own| own == key)
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,618 @@
+//! One pass over one revision, as far as it gets. It cannot fail: a failure is an outcome.
+
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "acts through the account's client and reads the clock"
+)]
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::api::{Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::api::cluster_object_set::{LifecycleState, ObservedPhase};
+use crate::api::condition::{ConditionType, Reason, find, is_true};
+use crate::api::object::ObjectKey;
+use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
+use crate::apply::objects::Objects;
+use crate::apply::permissions::Preflighter;
+use crate::apply::phases::{Content, Pass as PhasesPass, PhasesError, Remembered};
+use crate::apply::secrets::{self, ContentError, Reader};
+use crate::apply::teardown::{CrdDeletion, Occasion, Teardown, TornDown};
+use crate::apply::watch::View;
+use crate::controller::cluster_object_set::account::{account_of, claim_of};
+use crate::controller::cluster_object_set::memory::Entry;
+use crate::controller::cluster_object_set::{Context, PLURAL, REREAD};
+use crate::error::{self, Classify, Disposition, Failure};
+use crate::identity::request::{self, RequestError, path};
+use crate::revision::Account;
+use crate::revision::collision::{Claim, CrdOwner};
+use crate::revision::marks::owner_reference;
+use crate::revision::name::label_value;
+use crate::revision::pack::phase_digest;
+use crate::revision::rollout::{Action, Pass, PhaseReport, Rollout, Warning, rollout};
+use crate::revision::{probe, validate};
+
+/// How long an uninstall may take before the rest is left to the garbage collector.
+const TEARDOWN_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+
+/// What a pass came to.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) pass: Pass,
+    /// Whether the `ClusterObjectSet` is gone, or about to be: there is no status to write.
+    pub(super) is_gone: bool,
+    /// Active revisions that this one replaces once it is complete.
+    pub(super) predecessors: Vec<String>,
+    /// What else there is to tell.
+    pub(super) notes: Vec<Note>,
+}
+
+/// Something that happened and is no condition.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) reason: &'static str,
+    pub(super) text: String,
+    pub(super) is_warning: bool,
+}
+
+impl From<Rollout> for Step {
+    fn from(rollout: Rollout) -> Self {
+        Self {
+            pass: Pass::from(rollout),
+            is_gone: false,
+            predecessors: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Step {
+    fn failed<E: Classify>(error: &E) -> Self {
+        Self::from(Rollout::Failed(Failure::of(error)))
+    }
+
+    /// A conflict means that a newer version is on its way, which will be looked at.
+    fn unwritten(error: &StepError) -> Self {
+        match error {
+            StepError::Finalizer { source, .. } if source.is_conflict() => Self::gone(),
+            StepError::Finalizer { .. } | StepError::Own { .. } | StepError::Invalid(_) => {
+                Self::failed(error)
+            }
+        }
+    }
+
+    fn gone() -> Self {
+        Self {
+            is_gone: true,
+            ..Self::from(Rollout::Archived)
+        }
+    }
+}
+
+/// A finalizer or probe that is not as it should be.
+#[derive(Debug, thiserror::Error)]
+enum StepError {
+    #[error("cannot write the finalizers of revision {name}")]
+    Finalizer {
+        name: String,
+        #[source]
+        source: RequestError,
+    },
+    #[error("{0}")]
+    Invalid(String),
+    #[error("cannot take over the Secrets of revision {name}")]
+    Own {
+        name: String,
+        #[source]
+        source: RequestError,
+    },
+}
+
+impl Classify for StepError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Finalizer { .. } | Self::Own { .. } => Disposition::Retry,
+            Self::Invalid(_) => Disposition::Terminal(error::Reason::Blocked),
+        }
+    }
+}
+
+/// Everything a pass works with.
+struct Work<'a> {
+    ctx: &'a Context,
+    set: &'a ClusterObjectSet,
+    account: Account,
+    client: Client,
+    claim: Claim,
+    all: Vec<Arc<ClusterObjectSet>>,
+}
+
+pub(super) async fn step(ctx: &Context, set: &ClusterObjectSet) -> Step {
+    let is_deleting = set.metadata.deletion_timestamp.is_some();
+    if is_deleting && !has_finalizer(set) {
+        ctx.memory.forget(set);
+        return Step::gone();
+    }
+    let work = match Work::of(ctx, set) {
+        Ok(work) => work,
+        // Without an account nobody may touch the objects: the garbage collector will.
+        Err(_) if is_deleting => return release(ctx, set).await,
+        Err(failure) => return Step::from(Rollout::Failed(failure)),
+    };
+    match (is_deleting, set.spec.lifecycle_state) {
+        (true, _) => work.uninstall().await,
+        (false, LifecycleState::Archived) => work.archive().await,
+        (false, LifecycleState::Active) => work.keep_up().await,
+    }
+}
+
+impl<'a> Work<'a> {
+    fn of(ctx: &'a Context, set: &'a ClusterObjectSet) -> Result<Self, Failure> {
+        let account = account_of(&ctx.identity, set).map_err(|error| Failure::of(&error))?;
+        let client = ctx
+            .identity
+            .client_for(&account)
+            .map_err(|error| Failure::of(&error))?;
+        let all = ctx.sets.all();
+        let claim = claim_of(set, &account, all.iter().map(AsRef::as_ref));
+        Ok(Self {
+            ctx,
+            set,
+            account,
+            client,
+            claim,
+            all,
+        })
+    }
+
+    async fn keep_up(self) -> Step {
+        let mut entry = self.ctx.memory.of(self.set);
+        if !has_finalizer(self.set) {
+            match self.add_finalizer().await {
+                Ok(written) => entry.note_write(&written),
+                Err(error) => return Step::unwritten(&error),
+            }
+        }
+        let mut step = self.roll_out(&mut entry).await;
+        if step.pass.rollout == Rollout::Complete {
+            entry.content = None;
+            step.predecessors = self.predecessors();
+        }
+        step.pass.warnings.extend(entry.warnings.iter().cloned());
+        self.ctx.memory.put(self.set, entry);
+        step
+    }
+
+    async fn roll_out(&self, entry: &mut Entry) -> Step {
+        let probes = match probe::parse(&self.set.spec.progression_probes) {
+            Ok(probes) => probes,
+            Err(error) => return Step::failed(&error),
+        };
+        let lives = |owner: &CrdOwner| self.lives(owner);
+        let rereads_unwatched = entry.read_at.is_none_or(|at| at.elapsed() >= REREAD);
+        let pass = PhasesPass {
+            objects: self.objects(&lives),
+            watches: &self.ctx.watches,
+            probes: &probes,
+            has_succeeded: self.has_succeeded(),
+            rereads_unwatched,
+        };
+        if pass.is_settled(&entry.remembered) {
+            return match pass.look(&mut entry.remembered).await {
+                Ok(reports) => Step::from(rollout(&reports)),
+                Err(error) => Step::failed(&error),
+            };
+        }
+        if let Err(error) = self.ctx.identity.check_exists(&self.account).await {
+            return Step::failed(&error);
+        }
+        let (content, observed) = match self.content(entry).await {
+            Ok(found) => found,
+            Err(step) => return *step,
+        };
+        let was_checked = entry.remembered.is_checked;
+        // A revision that was complete once is kept up; what it may not, the API server will say.
+        if !was_checked
+            && !self.has_succeeded()
+            && let Err(step) = self.check(&content).await
+        {
+            return *step;
+        }
+        let mut step = match pass.apply(&content, &mut entry.remembered).await {
+            Ok(reports) => {
+                entry.read_at = Some(Instant::now());
+                self.note_unwatched(entry, &content);
+                Step {
+                    notes: self.repairs(&reports),
+                    ..Step::from(rollout(&reports))
+                }
+            }
+            Err(error) => {
+                // What was left is not known: look at everything again.
+                entry.remembered = Remembered::default();
+                let mut step = Step::failed(&error);
+                if matches!(error, PhasesError::Collisions(_)) {
+                    step.notes.push(Note {
+                        reason: "Collision",
+                        text: error.to_string(),
+                        is_warning: true,
+                    });
+                }
+                step
+            }
+        };
+        step.pass.observed_phases = observed;
+        step
+    }
+
+    /// The content: remembered while the revision rolls out, else read.
+    async fn content(
+        &self,
+        entry: &mut Entry,
+    ) -> Result<(Arc<Content>, Option<Vec<ObservedPhase>>), Box<Step>> {
+        if let Some(content) = &entry.content {
+            return Ok((content.clone(), None));
+        }
+        let boxed = |step| Box::new(step);
+        let resolved = self
+            .read()
+            .await
+            .map_err(|error| boxed(Step::failed(&error)))?;
+        if !resolved.unowned.is_empty() {
+            let owner = owner_reference(&self.claim);
+            let names = resolved.unowned.iter().map(String::as_str);
+            secrets::own(&self.ctx.client, &self.ctx.system_namespace, names, &owner)
+                .await
+                .map_err(|source| {
+                    boxed(Step::failed(&StepError::Own {
+                        name: self.set.name_any(),
+                        source,
+                    }))
+                })?;
+        }
+        let content = Arc::new(resolved.content);
+        entry.content = Some(content.clone());
+        Ok((content, Some(resolved.digests)))
+    }
+
+    async fn read(&self) -> Result<secrets::Resolved, ContentError> {
+        let reader = Reader {
+            own: &self.ctx.client,
+            account: &self.client,
+            system_namespace: &self.ctx.system_namespace,
+        };
+        reader.resolve(self.set).await
+    }
+
+    /// What is asked before the first write: are the objects valid, has the account the rights.
+    async fn check(&self, content: &Content) -> Result<(), Box<Step>> {
+        let phases = content.phases.iter().map(|phase| {
+            let objects = phase.items.iter().map(|item| (&item.key, &item.object));
+            (phase.name.as_str(), objects.collect())
+        });
+        if let Some(text) = validate::validate(&self.set.name_any(), self.set.spec.revision, phases)
+        {
+            return Err(Box::new(Step::failed(&StepError::Invalid(text))));
+        }
+        let manifests: Vec<Value> = content
+            .phases
+            .iter()
+            .flat_map(|phase| phase.items.iter().map(|item| item.object.clone()))
+            .collect();
+        let asking = Preflighter {
+            own: &self.ctx.client,
+            client: &self.client,
+            discovery: &self.ctx.discovery,
+            accounts: self.ctx.identity.accounts(),
+        };
+        let digest = phase_digest("", &manifests).to_string();
+        self.ctx
+            .preflight
+            .check(&asking, &self.account, &digest, &manifests)
+            .await
+            .map_err(|error| Box::new(Step::failed(&error)))
+    }
+
+    /// Notes which kinds are not watched, and says so.
+    fn note_unwatched(&self, entry: &mut Entry, content: &Content) {
+        let mut kinds: Vec<String> = content
+            .phases
+            .iter()
+            .flat_map(|phase| &phase.items)
+            .filter(|item| {
+                entry.remembered.left.contains_key(&item.key)
+                    && self.ctx.watches.view(&item.key) == View::Unwatched
+            })
+            .map(|item| item.key.gvk.to_string())
+            .collect();
+        kinds.sort();
+        kinds.dedup();
+        entry.unwatched.clone_from(&kinds);
+        entry
+            .warnings
+            .retain(|warning| warning.reason != Reason::NotWatched);
+        if !kinds.is_empty() {
+            entry.warnings.push(Warning {
+                reason: Reason::NotWatched,
+                sentence: format!(
+                    "Changes of {} are not watched: they are looked for every {} minutes.",
+                    kinds.join(", "),
+                    REREAD.as_secs() / 60
+                ),
+            });
+        }
+    }
+
+    /// What was put right in a revision that was complete before.
+    fn repairs(&self, reports: &[PhaseReport]) -> Vec<Note> {
+        if !self.has_succeeded() {
+            return Vec::new();
+        }
+        let repaired: Vec<String> = reports
+            .iter()
+            .flat_map(|phase| &phase.objects)
+            .filter(|object| matches!(object.action, Action::Created | Action::Updated))
+            .map(|object| object.key.to_string())
+            .collect();
+        if repaired.is_empty() {
+            return Vec::new();
+        }
+        vec![Note {
+            reason: "DriftRepaired",
+            text: format!("brought back {}", repaired.join(", ")),
+            is_warning: false,
+        }]
+    }
+
+    async fn archive(self) -> Step {
+        if !has_finalizer(self.set) {
+            // What it was told when it was taken down stays as it is.
+            return Step {
+                is_gone: is_told(self.set, Reason::Archived),
+                ..Step::from(Rollout::Archived)
+            };
+        }
+        let content = match self.read().await {
+            Ok(resolved) => resolved.content,
+            Err(error) => return Step::failed(&error),
+        };
+        match self.teardown(Occasion::Archived, &content).await {
+            Err(error) => Step::failed(&error),
+            Ok(torn_down) if !torn_down.remaining.is_empty() => Step::from(Rollout::TearingDown {
+                remaining: torn_down.remaining,
+            }),
+            Ok(torn_down) => {
+                let mut step = Step::from(Rollout::Archived);
+                step.notes = kept_notes(&torn_down);
+                step.pass.warnings = kept_warnings(&torn_down);
+                if let Err(error) = remove_finalizer(self.ctx, self.set).await {
+                    return Step::unwritten(&error);
+                }
+                step
+            }
+        }
+    }
+
+    async fn uninstall(self) -> Step {
+        // Somebody wants the objects to stay.
+        if self.set.finalizers().iter().any(|f| f == "orphan") {
+            return release(self.ctx, self.set).await;
+        }
+        let content = match self.read().await {
+            Ok(resolved) => resolved.content,
+            Err(error) if is_over(self.set) || error.disposition() != Disposition::Retry => {
+                let mut step = release(self.ctx, self.set).await;
+                step.notes
+                    .push(left(&format!("its objects cannot be read: {error}")));
+                return step;
+            }
+            Err(ContentError::NotFound { secret, .. }) => {
+                let mut step = release(self.ctx, self.set).await;
+                step.notes.push(left(&format!("Secret {secret} is gone")));
+                return step;
+            }
+            Err(error) => return Step::failed(&error),
+        };
+        let torn_down = match self.teardown(Occasion::Deleted, &content).await {
+            Ok(torn_down) => torn_down,
+            Err(error) if is_over(self.set) => {
+                let mut step = release(self.ctx, self.set).await;
+                step.notes.push(left(&error.to_string()));
+                return step;
+            }
+            Err(error) => return Step::failed(&error),
+        };
+        if !torn_down.remaining.is_empty() && !is_over(self.set) {
+            let mut step = Step::from(Rollout::TearingDown {
+                remaining: torn_down.remaining.clone(),
+            });
+            step.pass.warnings = kept_warnings(&torn_down);
+            return step;
+        }
+        let mut step = release(self.ctx, self.set).await;
+        step.notes.extend(kept_notes(&torn_down));
+        for (keys, why) in [
+            (&torn_down.remaining, "they are not gone in time"),
+            (
+                &torn_down.forbidden,
+                "the service account may no longer delete them",
+            ),
+        ] {
+            if !keys.is_empty() {
+                let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
+                step.notes
+                    .push(left(&format!("{why}: {}", names.join(", "))));
+            }
+        }
+        step
+    }
+
+    async fn teardown(
+        &self,
+        occasion: Occasion,
+        content: &Content,
+    ) -> Result<TornDown, PhasesError> {
+        let lives = |owner: &CrdOwner| self.lives(owner);
+        let is_wanted = |key: &ObjectKey| {
+            let mut siblings = self.claim.siblings.iter();
+            siblings.any(|sibling| self.ctx.memory.has_object(&sibling.uid, key))
+        };
+        let policy = self.set.annotations().get(keys::CRD_DELETION);
+        let teardown = Teardown {
+            objects: self.objects(&lives),
+            watches: &self.ctx.watches,
+            occasion,
+            // A word that is no policy is refused where the extension is read.
+            crd_deletion: policy
+                .and_then(|policy| policy.parse::<CrdDeletion>().ok())
+                .unwrap_or(self.ctx.crd_deletion),
+            is_wanted: &is_wanted,
+        };
+        teardown.run(content).await
+    }
+
+    fn objects<'b>(&'b self, lives: &'b (dyn Fn(&CrdOwner) -> bool + Sync)) -> Objects<'b> {
+        Objects {
+            client: &self.client,
+            discovery: &self.ctx.discovery,
+            claim: &self.claim,
+            lives,
+        }
+    }
+
+    /// Whether the owner that a CRD's mark names still has a revision.
+    fn lives(&self, owner: &CrdOwner) -> bool {
+        let label = label_value(&owner.family.extension);
+        self.all.iter().any(|set| {
+            set.name_any() == owner.revision
+                || !label.is_empty() && set.labels().get(keys::OWNER_NAME) == Some(&label)
+        })
+    }
+
+    fn has_succeeded(&self) -> bool {
+        self.set
+            .status
+            .as_ref()
+            .is_some_and(|status| is_true(&status.conditions, ConditionType::Succeeded))
+    }
+
+    fn predecessors(&self) -> Vec<String> {
+        let lower = self
+            .claim
+            .siblings
+            .iter()
+            .filter(|sibling| sibling.revision < self.claim.revision);
+        lower.map(|sibling| sibling.name.clone()).collect()
+    }
+
+    async fn add_finalizer(&self) -> Result<Value, StepError> {
+        let mut finalizers = self.set.finalizers().to_vec();
+        finalizers.push(keys::FINALIZER_TEARDOWN.to_owned());
+        write_finalizers(self.ctx, self.set, &finalizers).await
+    }
+}
+
+/// Removes the finalizer: the revision is done with its objects, or nobody may touch them.
+async fn release(ctx: &Context, set: &ClusterObjectSet) -> Step {
+    match remove_finalizer(ctx, set).await {
+        Ok(()) => {
+            ctx.memory.forget(set);
+            Step::gone()
+        }
+        Err(error) => Step::unwritten(&error),
+    }
+}
+
+async fn remove_finalizer(ctx: &Context, set: &ClusterObjectSet) -> Result<(), StepError> {
+    let finalizers: Vec<String> = set
+        .finalizers()
+        .iter()
+        .filter(|finalizer| *finalizer != keys::FINALIZER_TEARDOWN)
+        .cloned()
+        .collect();
+    write_finalizers(ctx, set, &finalizers).await?;
+    Ok(())
+}
+
+/// Replaces the finalizers of the object as we saw it.
+async fn write_finalizers(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    finalizers: &[String],
+) -> Result<Value, StepError> {
+    let patch =
+        json!({"metadata": {"resourceVersion": set.resource_version(), "finalizers": finalizers}});
+    let parameters = PatchParams {
+        field_manager: Some(keys::FIELD_MANAGER_REVISIONS.to_owned()),
+        ..PatchParams::default()
+    };
+    let url = path(GROUP, VERSION, None, PLURAL);
+    let patch = Patch::Merge(patch);
+    match request::patch(&ctx.client, &url, &set.name_any(), &parameters, &patch).await {
+        Ok(answer) => {
+            ctx.memory.written(set, &answer);
+            Ok(answer)
+        }
+        Err(error) if error.is_not_found() => Ok(Value::Null),
+        Err(source) => Err(StepError::Finalizer {
+            name: set.name_any(),
+            source,
+        }),
+    }
+}
+
+fn has_finalizer(set: &ClusterObjectSet) -> bool {
+    let mut finalizers = set.finalizers().iter();
+    finalizers.any(|finalizer| finalizer == keys::FINALIZER_TEARDOWN)
+}
+
+/// Whether `Progressing` has this reason already.
+fn is_told(set: &ClusterObjectSet, reason: Reason) -> bool {
+    let conditions = set
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice());
+    find(conditions.unwrap_or_default(), ConditionType::Progressing)
+        .is_some_and(|condition| condition.reason == reason.as_str())
+}
+
+/// Whether an uninstall has taken too long.
+fn is_over(set: &ClusterObjectSet) -> bool {
+    set.metadata
+        .deletion_timestamp
+        .as_ref()
+        .is_some_and(|since| Timestamp::now().duration_since(since.0) >= TEARDOWN_DEADLINE)
+}
+
+fn left(why: &str) -> Note {
+    Note {
+        reason: "LeftToGarbageCollector",
+        text: format!("objects are left to the garbage collector: {why}"),
+        is_warning: true,
+    }
+}
+
+fn kept_warnings(torn_down: &TornDown) -> Vec<Warning> {
+    let kept = torn_down.kept.iter();
+    kept.map(|(key, why)| Warning {
+        reason: Reason::CrdsKept,
+        sentence: format!("CustomResourceDefinition {} is kept: {why}.", key.name),
+    })
+    .collect()
+}
+
+fn kept_notes(torn_down: &TornDown) -> Vec<Note> {
+    let warnings = kept_warnings(torn_down).into_iter();
+    warnings
+        .map(|warning| Note {
+            reason: "CrdKept",
+            text: warning.sentence,
+            is_warning: true,
+        })
+        .collect()
+}

@@ -1,0 +1,826 @@
+//! The whole engine against the fake API server: what is asked, as whom, and what is there afterwards.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::Api;
+use kube::runtime::events::Reporter;
+use kube::runtime::watcher;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::apply::revisions::{Ensured, Uninstall};
+use crate::identity::accounts::Accounts;
+use crate::identity::{DefaultAccount, ExcludedNamespaces};
+use crate::revision::phase::phases;
+use crate::revision::plan::{Desired, object_marks};
+use crate::revision::probe::default_probes;
+use crate::revision::{Account, BundleIdentity, Extension, Revision, revisions_of};
+use crate::testing::api_server::ApiServer;
+
+const SYSTEM: &str = "system";
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.g";
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/n/deployments/operator";
+const CONFIG: &str = "/api/v1/namespaces/n/configmaps/config";
+
+/// oxolm as far as revisions go, on a fake cluster with namespace `n` and account `n/installer`.
+struct Cluster {
+    server: ApiServer,
+    ctx: Arc<Context>,
+    stop: CancellationToken,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn object(api_version: &str, kind: &str, name: &str) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}})
+}
+
+fn namespaced(api_version: &str, kind: &str, name: &str) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "n"}})
+}
+
+fn crd() -> Value {
+    let mut crd = object(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "things.g",
+    );
+    crd["spec"] = json!({"group": "g", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true}]});
+    crd
+}
+
+fn config(data: &str) -> Value {
+    let mut config = namespaced("v1", "ConfigMap", "config");
+    config["data"] = json!({"key": data});
+    config
+}
+
+/// Nine objects, as an operator has them.
+fn operator() -> Vec<Value> {
+    let rbac = "rbac.authorization.k8s.io/v1";
+    vec![
+        namespaced("v1", "ServiceAccount", "operator"),
+        config("1"),
+        crd(),
+        object(rbac, "ClusterRole", "operator"),
+        namespaced(rbac, "Role", "operator"),
+        object(rbac, "ClusterRoleBinding", "operator"),
+        namespaced(rbac, "RoleBinding", "operator"),
+        namespaced("v1", "Service", "operator"),
+        namespaced("apps/v1", "Deployment", "operator"),
+    ]
+}
+
+fn account() -> Account {
+    Account {
+        namespace: "n".into(),
+        name: "installer".into(),
+    }
+}
+
+fn extension() -> Extension {
+    Extension {
+        name: "e".into(),
+        uid: "ext".into(),
+        account: Some(account()),
+    }
+}
+
+fn desired(version: &str, manifests: &[Value]) -> Desired {
+    let bundle = BundleIdentity {
+        name: format!("p.v{version}"),
+        package: "p".into(),
+        version: version.into(),
+        ..BundleIdentity::default()
+    };
+    Desired {
+        extension: extension(),
+        account: account(),
+        namespace: "n".into(),
+        phases: phases(manifests, &object_marks("e", &bundle)).unwrap(),
+        bundle,
+        properties: None,
+        webhook_certificates: None,
+        crd_deletion: None,
+        progression_probes: default_probes(),
+        progress_deadline_minutes: None,
+        collision_protection: crate::api::cluster_object_set::CollisionProtection::Prevent,
+    }
+}
+
+impl Cluster {
+    async fn new() -> Self {
+        let server = ApiServer::new();
+        for namespace in [SYSTEM, "n", "default"] {
+            server.add(&object("v1", "Namespace", namespace));
+        }
+        server.add(&namespaced("v1", "ServiceAccount", "installer"));
+        Self::on(server).await
+    }
+
+    /// A new process on the same cluster.
+    async fn on(server: ApiServer) -> Self {
+        let stop = CancellationToken::new();
+        let client = server.client();
+        let accounts = Arc::new(Accounts::default());
+        let api = Api::<ClusterObjectSet>::all(client.clone());
+        let sets = Informer::start(api, watcher::Config::default(), stop.clone(), |_| {});
+        sets.ready().await;
+        let identity = Identity::new(
+            client.clone(),
+            accounts,
+            ExcludedNamespaces::default(),
+            DefaultAccount::None,
+        );
+        let ctx = Arc::new(Context {
+            identity,
+            sets,
+            discovery: Arc::new(Discovery::new(client.clone())),
+            watches: Arc::new(DriftWatches::new(client.clone()).0),
+            preflight: Arc::default(),
+            memory: Memory::default(),
+            system_namespace: SYSTEM.into(),
+            crd_deletion: CrdDeletion::default(),
+            events: Recorder::new(client.clone(), Reporter::from("oxolm")),
+            client,
+        });
+        Self { server, ctx, stop }
+    }
+
+    async fn restarted(&self) -> Self {
+        Self::on(self.server.clone()).await
+    }
+
+    fn revisions(&self) -> Vec<Revision> {
+        let sets: Vec<ClusterObjectSet> = self
+            .server
+            .paths("/clusterobjectsets/")
+            .iter()
+            .map(|path| serde_json::from_value(self.server.object(path).unwrap()).unwrap())
+            .collect();
+        revisions_of(&sets, &extension())
+    }
+
+    async fn ensure(&self, desired: &Desired) -> Ensured {
+        let existing = self.revisions();
+        let ensured = self
+            .ctx
+            .revisions()
+            .ensure(&existing, desired, &|_| false)
+            .await;
+        ensured.unwrap()
+    }
+
+    fn set(&self, name: &str) -> Option<ClusterObjectSet> {
+        let path = format!("/apis/olm.operatorframework.io/v1/clusterobjectsets/{name}");
+        Some(serde_json::from_value(self.server.object(&path)?).unwrap())
+    }
+
+    /// One pass, after all watches have seen everything.
+    async fn pass(&self, name: &str) -> Next {
+        let Some(set) = self.set(name) else {
+            return Next::OnChange;
+        };
+        self.settle().await;
+        reconcile(self.ctx.clone(), Arc::new(set)).await
+    }
+
+    /// Waits until the cache of revisions is what the server has, and lets the drift watches catch up.
+    async fn settle(&self) {
+        loop {
+            let names = self.server.paths("/clusterobjectsets/");
+            let is_current = names.iter().all(|path| {
+                let stored = self.server.object(path).unwrap();
+                let name = stored["metadata"]["name"].as_str().unwrap();
+                let cached = self
+                    .ctx
+                    .sets
+                    .get(name)
+                    .and_then(|set| set.resource_version());
+                cached.as_deref() == stored["metadata"]["resourceVersion"].as_str()
+            });
+            if is_current && self.ctx.sets.all().len() == names.len() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Passes until nothing is to be done for now.
+    async fn passes(&self, name: &str) {
+        for _ in 0..5 {
+            self.pass(name).await;
+        }
+    }
+
+    fn make_available(&self, path: &str) {
+        let generation = self.server.object(path).unwrap()["metadata"]["generation"].clone();
+        self.server.set_status(
+            path,
+            &json!({"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1,
+                "conditions": [{"type": "Available", "status": "True"}]}),
+        );
+    }
+
+    /// Installs a version completely.
+    async fn install(&self, name: &str, desired: &Desired) {
+        self.ensure(desired).await;
+        self.passes(name).await;
+        if self.server.object(DEPLOYMENT).is_some() {
+            self.make_available(DEPLOYMENT);
+        }
+        self.passes(name).await;
+        assert_eq!(
+            self.condition(name, "Succeeded"),
+            "True/Succeeded: Revision succeeded rolling out."
+        );
+    }
+
+    fn condition(&self, name: &str, kind: &str) -> String {
+        let status = self
+            .set(name)
+            .and_then(|set| set.status)
+            .unwrap_or_default();
+        let found = status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == kind);
+        found.map_or_else(String::new, |c| {
+            format!("{}/{}: {}", c.status, c.reason, c.message)
+        })
+    }
+
+    /// The requests since the last call that change something beside Events.
+    fn writes(&self) -> Vec<String> {
+        let requests = self.server.requests().into_iter();
+        requests
+            .filter(|request| !request.contains(" GET ") && !request.contains("/events"))
+            .filter(|request| !request.contains("reviews"))
+            .collect()
+    }
+
+    fn owner(&self, path: &str) -> String {
+        let owner = &self.server.object(path).unwrap()["metadata"]["ownerReferences"];
+        owner[0]["name"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+#[tokio::test]
+async fn nine_objects_are_installed_as_the_account_with_few_requests_and_then_none() {
+    let cluster = Cluster::new().await;
+    cluster.server.requests();
+    let ensured = cluster.ensure(&desired("1.0.0", &operator())).await;
+    assert_eq!(
+        ensured,
+        Ensured::Created {
+            name: "e-1".into(),
+            number: 1
+        }
+    );
+    cluster.passes("e-1").await;
+    assert_eq!(
+        cluster.condition("e-1", "Available"),
+        "False/ProbeFailure: Object Deployment.apps/v1 n/operator: missing .status.conditions"
+    );
+    cluster.make_available(DEPLOYMENT);
+    cluster.passes("e-1").await;
+    assert_eq!(
+        cluster.condition("e-1", "Progressing"),
+        "True/Succeeded: Revision 1.0.0 has rolled out."
+    );
+    let log = cluster.server.log();
+    // What a process asks once for all extensions is not counted: the watch of each kind, the names of kinds.
+    let once = |line: &str| {
+        line.starts_with("WATCH")
+            || line.starts_with("LIST") && !line.contains("/secrets")
+            || line.starts_with("GET") && line.matches('/').count() < 4
+    };
+    let counted = log.iter().filter(|logged| !once(&logged.line)).count();
+    assert!(counted <= 40, "{counted} requests: {log:#?}");
+    for logged in &log {
+        let is_read = ["GET", "LIST", "WATCH"]
+            .iter()
+            .any(|verb| logged.line.starts_with(verb));
+        let is_own = [
+            "clusterobjectsets",
+            "/namespaces/system/secrets",
+            "/events",
+            "reviews",
+        ]
+        .iter()
+        .any(|part| logged.line.contains(part));
+        assert!(
+            is_read || is_own || logged.user == "system:serviceaccount:n:installer",
+            "{logged:?}"
+        );
+    }
+    // Nothing changes: nothing is sent. Also not by planning the same content.
+    assert_eq!(cluster.pass("e-1").await, Next::OnChange);
+    assert_eq!(
+        cluster.ensure(&desired("1.0.0", &operator())).await,
+        Ensured::Unchanged { name: "e-1".into() }
+    );
+    assert_eq!(cluster.server.log().len(), log.len());
+}
+
+#[tokio::test]
+async fn what_is_created_is_owned_by_apply_and_marked() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let config = cluster.server.object(CONFIG).unwrap();
+    let fields = config["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(fields.len(), 1);
+    assert_eq!(fields[0]["operation"], "Apply");
+    assert_eq!(fields[0]["manager"], keys::FIELD_MANAGER_OBJECTS);
+    let owner = &config["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["name"], &owner["controller"]),
+        (&json!("e-1"), &json!(true))
+    );
+    assert_eq!(owner.get("blockOwnerDeletion"), None);
+    assert_eq!(config["metadata"]["annotations"][keys::REVISION], "1");
+    let crd = cluster.server.object(CRD).unwrap();
+    assert_eq!(crd["metadata"].get("ownerReferences"), None);
+}
+
+#[tokio::test]
+async fn a_process_that_ends_between_creation_and_claim_is_continued() {
+    let cluster = Cluster::new().await;
+    cluster.ensure(&desired("1.0.0", &[config("1")])).await;
+    cluster.server.fail_next(&format!("PATCH {CONFIG}"), 500);
+    cluster.pass("e-1").await;
+    assert!(cluster.condition("e-1", "Progressing").starts_with(
+        "True/Retrying: reconciling object: reconciling ConfigMap.v1 n/config: migrating managed fields: "
+    ));
+    let next = cluster.restarted().await;
+    next.passes("e-1").await;
+    assert_eq!(
+        next.condition("e-1", "Progressing"),
+        "True/Succeeded: Revision 1.0.0 has rolled out."
+    );
+    let stored = next.server.object(CONFIG).unwrap();
+    let entries = stored["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(entries.len(), 1);
+    assert_eq!(entries[0]["operation"], "Apply");
+}
+
+#[tokio::test]
+async fn a_collision_in_a_late_phase_is_found_before_the_first_write() {
+    let cluster = Cluster::new().await;
+    cluster
+        .server
+        .add(&namespaced("apps/v1", "Deployment", "operator"));
+    cluster.ensure(&desired("1.0.0", &operator())).await;
+    cluster.server.requests();
+    assert_eq!(cluster.pass("e-1").await, Next::Retry);
+    assert_eq!(
+        cluster.condition("e-1", "Progressing"),
+        "True/Retrying: revision object collisions in phase 6\nObject Deployment.apps/v1 n/operator\nAction: \"Collision\"\nConflicting Owner: nil"
+    );
+    let revision = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
+    assert_eq!(
+        cluster.writes(),
+        [format!("controller PATCH {revision}/status")]
+    );
+    // It heals when the other one is gone.
+    cluster
+        .server
+        .remove(&namespaced("apps/v1", "Deployment", "operator"));
+    cluster.passes("e-1").await;
+    assert_eq!(cluster.owner(DEPLOYMENT), "e-1");
+}
+
+#[tokio::test]
+async fn the_next_phase_waits_and_drift_is_repaired_behind_it() {
+    let cluster = Cluster::new().await;
+    let mut claim = namespaced("v1", "PersistentVolumeClaim", "data");
+    claim["spec"] = json!({"size": 1});
+    let manifests = [claim, namespaced("v1", "Service", "operator")];
+    cluster.ensure(&desired("1.0.0", &manifests)).await;
+    cluster.passes("e-1").await;
+    let (pvc, service) = (
+        "/api/v1/namespaces/n/persistentvolumeclaims/data",
+        "/api/v1/namespaces/n/services/operator",
+    );
+    cluster.server.set_status(pvc, &json!({"phase": "Pending"}));
+    cluster.passes("e-1").await;
+    assert_eq!(cluster.server.object(service), None);
+    assert_eq!(
+        cluster.condition("e-1", "Available"),
+        "False/ProbeFailure: Object PersistentVolumeClaim.v1 n/data: value at key \"status.phase\" != \"Bound\"; expected: Bound got: Pending"
+    );
+    cluster.server.set_status(pvc, &json!({"phase": "Bound"}));
+    cluster.passes("e-1").await;
+    assert!(cluster.server.object(service).is_some());
+    assert!(cluster.condition("e-1", "Succeeded").starts_with("True"));
+    // Once complete, an early phase that fails does not stop the repair of a later one.
+    cluster.server.set_status(pvc, &json!({"phase": "Lost"}));
+    let owner = cluster.server.object(service).unwrap();
+    cluster.server.remove(&owner);
+    cluster.passes("e-1").await;
+    assert!(cluster.server.object(service).is_some());
+    assert!(
+        cluster
+            .condition("e-1", "Available")
+            .starts_with("False/ProbeFailure")
+    );
+}
+
+#[tokio::test]
+async fn drift_is_repaired_and_what_users_add_stays() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    cluster.server.requests();
+    cluster.server.edit(
+        CONFIG,
+        &json!({"data": {"mine": "x"}, "metadata": {"labels": {"mine": "x"}}}),
+    );
+    cluster.passes("e-1").await;
+    assert_eq!(
+        cluster.server.requests(),
+        Vec::<String>::new(),
+        "nothing of ours changed"
+    );
+    cluster
+        .server
+        .edit(CONFIG, &json!({"data": {"key": "changed"}}));
+    cluster.passes("e-1").await;
+    let stored = cluster.server.object(CONFIG).unwrap();
+    assert_eq!(stored["data"], json!({"key": "1", "mine": "x"}));
+    assert_eq!(stored["metadata"]["labels"]["mine"], "x");
+    assert_eq!(cluster.writes(), [format!("n:installer PATCH {CONFIG}")]);
+    cluster.server.remove(&stored);
+    cluster.passes("e-1").await;
+    assert_eq!(
+        cluster.server.object(CONFIG).unwrap()["data"],
+        json!({"key": "1"})
+    );
+}
+
+#[tokio::test]
+async fn a_restart_reads_everything_and_writes_nothing() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let next = cluster.restarted().await;
+    next.server.requests();
+    next.passes("e-1").await;
+    assert_eq!(next.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_upgrade_takes_objects_over_archives_its_predecessor_and_deletes_what_is_dropped() {
+    let cluster = Cluster::new().await;
+    let extra = namespaced("v1", "ConfigMap", "extra");
+    let mut first = operator();
+    first.push(extra);
+    cluster.install("e-1", &desired("1.0.0", &first)).await;
+    let mut second = operator();
+    second[1] = config("2");
+    cluster.ensure(&desired("2.0.0", &second)).await;
+    cluster.passes("e-2").await;
+    // The Deployment is not current: both are active, the old one stays installed.
+    let deployment = cluster.server.object(DEPLOYMENT).unwrap();
+    assert_eq!(cluster.owner(DEPLOYMENT), "e-2");
+    assert_eq!(
+        deployment["metadata"]["ownerReferences"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    cluster.make_available(DEPLOYMENT);
+    cluster.passes("e-2").await;
+    assert!(cluster.condition("e-2", "Succeeded").starts_with("True"));
+    assert_eq!(
+        cluster.server.object(CONFIG).unwrap()["data"],
+        json!({"key": "2"})
+    );
+    cluster.writes();
+    cluster.passes("e-1").await;
+    assert_eq!(
+        cluster.condition("e-1", "Progressing"),
+        "False/Archived: revision is archived"
+    );
+    assert_eq!(
+        cluster
+            .server
+            .object("/api/v1/namespaces/n/configmaps/extra"),
+        None
+    );
+    let deletions: Vec<_> = cluster
+        .writes()
+        .into_iter()
+        .filter(|write| write.contains("DELETE"))
+        .collect();
+    assert_eq!(
+        deletions,
+        ["n:installer DELETE /api/v1/namespaces/n/configmaps/extra"]
+    );
+    assert_eq!(cluster.server.paths("/namespaces/n/deployments/").len(), 1);
+    // An archived revision costs nothing any more.
+    cluster.server.requests();
+    assert_eq!(cluster.pass("e-1").await, Next::OnChange);
+    assert_eq!(cluster.server.requests(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_uninstall_takes_crds_first_and_keeps_one_that_is_used() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let uninstall = async |cluster: &Cluster| {
+        let existing = cluster.revisions();
+        cluster.ctx.revisions().uninstall(&existing).await.unwrap()
+    };
+    cluster.server.add(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
+    cluster.server.requests();
+    assert_eq!(
+        uninstall(&cluster).await,
+        Uninstall::Waiting(vec!["e-1".into()])
+    );
+    cluster.passes("e-1").await;
+    assert_eq!(uninstall(&cluster).await, Uninstall::Done);
+    assert!(cluster.server.object(CRD).is_some(), "it has a resource");
+    assert_eq!(cluster.server.object(CONFIG), None);
+    let deletions: Vec<_> = cluster
+        .writes()
+        .into_iter()
+        .filter(|write| write.contains("n:installer DELETE"))
+        .collect();
+    assert_eq!(deletions.len(), 8);
+    assert!(deletions[0].contains("deployments"), "{deletions:?}");
+    assert!(
+        deletions[7].contains("/serviceaccounts/operator"),
+        "{deletions:?}"
+    );
+
+    // The same extension takes the kept CRD back; for another one it is a collision.
+    let mut other = desired("1.0.0", &[crd()]);
+    other.extension = Extension {
+        name: "other".into(),
+        uid: "other".into(),
+        ..extension()
+    };
+    cluster
+        .ctx
+        .revisions()
+        .ensure(&[], &other, &|_| false)
+        .await
+        .unwrap();
+    cluster.passes("other-1").await;
+    assert!(cluster.condition("other-1", "Progressing").ends_with(
+        "Conflicting Owner: ClusterExtension e (package p, namespace n, service account n/installer)"
+    ));
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+
+    // Without resources it goes, and before everything else.
+    cluster.server.remove(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
+    cluster.writes();
+    uninstall(&cluster).await;
+    cluster.passes("e-1").await;
+    assert_eq!(cluster.server.object(CRD), None);
+    let deletions: Vec<_> = cluster
+        .writes()
+        .into_iter()
+        .filter(|write| write.contains("n:installer DELETE"))
+        .collect();
+    assert!(
+        deletions[0].contains("customresourcedefinitions"),
+        "{deletions:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_teardown_waits_for_finalizers_and_says_for_which() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    cluster.server.edit(
+        DEPLOYMENT,
+        &json!({"metadata": {"finalizers": ["somebody/else"]}}),
+    );
+    let existing = cluster.revisions();
+    cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+    let next = cluster.pass("e-1").await;
+    assert_eq!(
+        next,
+        Next::After(TEARDOWN_AGAIN),
+        "{:#?}",
+        cluster.server.requests()
+    );
+    assert_eq!(
+        cluster.condition("e-1", "Progressing"),
+        "True/Retrying: uninstalling: waiting for Deployment.apps/v1 n/operator"
+    );
+    assert!(
+        cluster.server.object(CONFIG).is_some(),
+        "earlier phases wait"
+    );
+    cluster
+        .server
+        .edit(DEPLOYMENT, &json!({"metadata": {"finalizers": null}}));
+    cluster.passes("e-1").await;
+    assert!(cluster.set("e-1").is_none());
+    assert_eq!(cluster.server.object(CONFIG), None);
+}
+
+#[tokio::test]
+async fn an_account_without_rights_never_holds_an_uninstall() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    cluster.server.forbid("n:installer", "");
+    let existing = cluster.revisions();
+    cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+    cluster.passes("e-1").await;
+    assert!(cluster.set("e-1").is_none());
+    assert!(
+        cluster.server.object(CONFIG).is_some(),
+        "left to the garbage collector"
+    );
+}
+
+#[tokio::test]
+async fn orphaning_leaves_everything_where_it_is() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let path = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
+    cluster.server.edit(
+        path,
+        &json!({"metadata": {"finalizers": [keys::FINALIZER_TEARDOWN, "orphan"], "deletionTimestamp": Timestamp::now().to_string()}}),
+    );
+    cluster.server.requests();
+    cluster.passes("e-1").await;
+    assert!(
+        !cluster
+            .writes()
+            .iter()
+            .any(|write| write.contains("DELETE"))
+    );
+    let finalizers = cluster.server.object(path).unwrap()["metadata"]["finalizers"].clone();
+    assert_eq!(finalizers, json!(["orphan"]));
+    // A new extension of the same name takes the objects back, also those whose owner is gone.
+    cluster
+        .server
+        .edit(CONFIG, &json!({"metadata": {"ownerReferences": null}}));
+}
+
+#[tokio::test]
+async fn a_missing_account_and_missing_rights_stop_before_the_first_write() {
+    let cluster = Cluster::new().await;
+    cluster.ensure(&desired("1.0.0", &[config("1")])).await;
+    let installer = namespaced("v1", "ServiceAccount", "installer");
+    cluster.server.remove(&installer);
+    assert_eq!(cluster.pass("e-1").await, Next::Retry);
+    assert_eq!(
+        cluster.condition("e-1", "Progressing"),
+        "True/Retrying: operation cannot proceed due to the following validation error(s): service account \"installer\" not found in namespace \"n\": kubectl create serviceaccount installer --namespace n"
+    );
+    cluster.server.add(&installer);
+    cluster.server.set_rules("n:installer", &[]);
+    assert_eq!(cluster.pass("e-1").await, Next::Retry);
+    assert!(cluster.condition("e-1", "Progressing").starts_with(
+        "True/Retrying: pre-authorization failed: service account requires the following permissions to manage cluster extension:\n"
+    ));
+    assert_eq!(cluster.server.object(CONFIG), None);
+    let all = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
+    cluster.server.set_rules("n:installer", &[("n", all)]);
+    cluster.passes("e-1").await;
+    assert!(cluster.server.object(CONFIG).is_some());
+}
+
+#[tokio::test]
+async fn a_revision_without_account_is_blocked_and_can_be_deleted() {
+    let cluster = Cluster::new().await;
+    cluster.server.add(&json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": "by-hand", "finalizers": [keys::FINALIZER_TEARDOWN]},
+        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
+    }));
+    assert_eq!(cluster.pass("by-hand").await, Next::After(BLOCKED_AGAIN));
+    assert_eq!(
+        cluster.condition("by-hand", "Progressing"),
+        "False/Blocked: revision \"by-hand\" is missing required annotations"
+    );
+    cluster.server.edit(
+        "/apis/olm.operatorframework.io/v1/clusterobjectsets/by-hand",
+        &json!({"metadata": {"deletionTimestamp": Timestamp::now().to_string()}}),
+    );
+    cluster.passes("by-hand").await;
+    assert!(cluster.set("by-hand").is_none());
+}
+
+#[tokio::test]
+async fn tampering_with_secrets_blocks_and_putting_them_right_heals() {
+    let cluster = Cluster::new().await;
+    cluster
+        .install("e-1", &desired("1.0.0", &[config("1")]))
+        .await;
+    let secrets = cluster.server.paths("/namespaces/system/secrets/");
+    let original = cluster.server.object(&secrets[0]).unwrap();
+    cluster
+        .server
+        .edit(&secrets[0], &json!({"immutable": false}));
+    // Somebody touches the revision, or the process starts again.
+    let next = cluster.restarted().await;
+    assert_eq!(next.pass("e-1").await, Next::After(BLOCKED_AGAIN));
+    assert!(
+        next.condition("e-1", "Progressing")
+            .starts_with("False/Blocked: the following secrets are not immutable")
+    );
+    next.server
+        .edit(&secrets[0], &json!({"immutable": original["immutable"]}));
+    next.passes("e-1").await;
+    assert!(
+        next.condition("e-1", "Progressing")
+            .starts_with("True/Succeeded")
+    );
+}
+
+#[tokio::test]
+async fn a_revision_is_made_once_whatever_interrupts_it() {
+    let cluster = Cluster::new().await;
+    let wanted = desired("1.0.0", &[config("1")]);
+    let revisions = cluster.ctx.revisions();
+    cluster.server.fail_next(
+        "POST /apis/olm.operatorframework.io/v1/clusterobjectsets",
+        500,
+    );
+    let error = revisions
+        .ensure(&[], &wanted, &|_| false)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        chain(&error),
+        "creating new Revision: e-1: the test wants this to fail"
+    );
+    assert_eq!(cluster.server.paths("/secrets/").len(), 1);
+
+    // Other content now: the Secret that was left is removed.
+    let wanted = desired("1.0.0", &[config("2")]);
+    cluster.ensure(&wanted).await;
+    let secrets = cluster.server.paths("/secrets/");
+    assert_eq!(secrets.len(), 1);
+    let owners = &cluster.server.object(&secrets[0]).unwrap()["metadata"]["ownerReferences"];
+    assert_eq!(owners[0]["name"], "e-1");
+
+    // Interrupted after the ClusterObjectSet was made, before anybody saw it: the same one is found again.
+    let again = revisions.ensure(&[], &wanted, &|_| false).await.unwrap();
+    assert_eq!(
+        again,
+        Ensured::Created {
+            name: "e-1".into(),
+            number: 1
+        }
+    );
+
+    // Somebody else's of that name: the next number.
+    let mut other = wanted.clone();
+    other.extension.uid = "somebody-else".into();
+    let passed_over = revisions.ensure(&[], &other, &|_| false).await.unwrap();
+    assert_eq!(
+        passed_over,
+        Ensured::Created {
+            name: "e-2".into(),
+            number: 2
+        }
+    );
+    assert_eq!(cluster.server.paths("/secrets/").len(), 2);
+}
+
+#[tokio::test]
+async fn a_revision_by_hand_with_inline_objects_is_applied() {
+    let cluster = Cluster::new().await;
+    cluster.server.add(&json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": "by-hand", "annotations": {keys::SERVICE_ACCOUNT_NAME: "installer", keys::SERVICE_ACCOUNT_NAMESPACE: "n"}},
+        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
+            "phases": [{"name": "1", "objects": [{"object": config("1")}, {"object": crd()}]}]},
+    }));
+    cluster.passes("by-hand").await;
+    assert!(
+        cluster
+            .condition("by-hand", "Progressing")
+            .starts_with("True/Succeeded: Revision  has rolled out.")
+    );
+    assert_eq!(cluster.owner(CONFIG), "by-hand");
+    let mut invalid = config("1");
+    invalid["metadata"] = json!({"name": "x", "namespace": "n", "finalizers": ["f"]});
+    cluster.server.add(&json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": "wrong", "annotations": {keys::SERVICE_ACCOUNT_NAME: "installer", keys::SERVICE_ACCOUNT_NAMESPACE: "n"}},
+        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
+            "phases": [{"name": "p", "objects": [{"object": invalid}]}]},
+    }));
+    cluster.pass("wrong").await;
+    assert_eq!(
+        cluster.condition("wrong", "Progressing"),
+        "False/Blocked: revision validation error: revision \"wrong\" (1): phase \"p\": ConfigMap.v1 n/x: metadata.finalizers must be empty"
+    );
+}
