@@ -15,3 +15,6 @@ pub mod typed;
 
 pub use compact::go_text;
 pub use registry_v1::{Files, LoadError, RegistryV1};
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,52 @@
 //! JSON text as Go's `encoding/json` writes it: compact, keys sorted, `<`, `>`, `&` and two separators escaped.
 
+use std::io::{self, Write};
+
 use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
 /// The text of `value`.
 ///
 /// Fields of structs come in the order of their declaration, members of JSON objects sorted.
 pub fn go_text<T: Serialize>(value: &T) -> String {
-    // Strings, numbers, lists and maps with string keys always have a JSON form.
-    escaped(&serde_json::to_string(value).unwrap_or_default())
+    let mut bytes = Vec::new();
+    let mut serializer = Serializer::with_formatter(&mut bytes, GoFormatter);
+    // Strings, numbers, lists and maps with string keys always have a JSON form, and a vector takes all bytes.
+    if value.serialize(&mut serializer).is_err() {
+        bytes.clear();
+    }
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// How Go differs from `serde_json`: escapes, and the form of floats.
+struct GoFormatter;
+
+impl Formatter for GoFormatter {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        CompactFormatter.write_string_fragment(writer, &escaped(fragment))
+    }
+
+    fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        writer.write_all(float_text(value).as_bytes())
+    }
+}
+
+/// A float as Go prints it: the shortest form, with an exponent below 1e-6 and from 1e21 on.
+fn float_text(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 || (1e-6..1e21).contains(&size) {
+        return format!("{value}");
+    }
+    let text = format!("{value:e}");
+    if text.contains("e-") {
+        text
+    } else {
+        text.replace('e', "e+")
+    }
 }
 
 /// Escapes what Go escapes and `serde_json` does not. Such characters occur only inside of strings.
@@ -52,6 +91,10 @@ mod tests {
         assert_eq!(
             go_text(&serde_json::json!({"b": "<&>\u{2028}", "a": [1, true, null, "\u{8}\u{1}é"]})),
             r#"{"a":[1,true,null,"\b\u0001é"],"b":"\u003c\u0026\u003e\u2028"}"#
+        );
+        assert_eq!(
+            go_text(&[1.5, 1e20, 1e21, 1e-6, 1e-7, -2.0, 0.0]),
+            "[1.5,100000000000000000000,1e+21,0.000001,1e-7,-2,0]"
         );
     }
 

@@ -3,8 +3,7 @@
 //! Rules: the local, unstructured builder of `k8s.io/cli-runtime/pkg/resource`, which checks the metadata of every
 //! object that stands on its own and the apiVersion of every item of a list.
 
-use std::collections::VecDeque;
-
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::fbc::yaml;
@@ -34,6 +33,9 @@ pub enum ManifestError {
     /// An object whose kind is decoded into a type, and does not fit it.
     #[error(transparent)]
     Type(#[from] TypeMismatch),
+    /// A list among the items of a list.
+    #[error("*unstructured.Unstructured is not a list: no Items field in this object")]
+    NestedList,
     /// Items of a list that cannot be used, each reported once.
     #[error("{}", aggregated(.0))]
     Items(Vec<String>),
@@ -62,72 +64,74 @@ pub(super) fn read(
     bytes: &[u8],
     accept: &mut impl FnMut(Value) -> Result<(), TypeMismatch>,
 ) -> Result<(), ManifestError> {
-    for document in yaml::documents(bytes) {
+    let decode = |problem: String| ManifestError::Decode {
+        path: path.to_owned(),
+        problem,
+    };
+    for (index, document) in yaml::documents(bytes).enumerate() {
         let document = document.map_err(|error| ManifestError::Syntax {
             path: path.to_owned(),
             problem: error.to_string(),
         })?;
-        if document.is_null() {
-            continue;
-        }
-        let members = checked(document).map_err(|problem| ManifestError::Decode {
-            path: path.to_owned(),
-            problem,
-        })?;
-        if members.get("items").is_some_and(|items| !items.is_null()) {
-            let problems = read_items(path, members, accept)?;
-            if !problems.is_empty() {
-                return Err(ManifestError::Items(problems));
+        let members = match document {
+            Value::Null => continue,
+            Value::Object(members) => members,
+            other => {
+                return Err(decode(format!(
+                    "json: cannot unmarshal {} into Go value of type unstructured.detector",
+                    kind_of(&other)
+                )));
             }
-        } else {
-            accept(Value::Object(members))?;
+        };
+        let items = match members.get("items") {
+            Some(items) => Some(items_of(&members, items).map_err(decode)?),
+            None => None,
+        };
+        check_header(&members, || raw(bytes, index, &members)).map_err(decode)?;
+        match items {
+            None => accept(Value::Object(members))?,
+            Some(items) => {
+                accept_items(items, accept)?;
+            }
         }
     }
     Ok(())
 }
 
-/// A document that stands on its own: an object with a kind and sound metadata.
-fn checked(document: Value) -> Result<Map<String, Value>, String> {
-    let Value::Object(members) = document else {
-        return Err(format!(
-            "json: cannot unmarshal {} into Go value of type unstructured.detector",
-            kind_of(&document)
-        ));
-    };
-    match members.get("kind") {
-        Some(Value::String(kind)) if !kind.is_empty() => {}
-        _ => {
-            return Err(format!(
-                "Object 'Kind' is missing in '{}'",
-                go_text(&members)
-            ));
-        }
+/// A document that stands on its own has a kind and sound metadata; `raw` is its JSON text.
+fn check_header(members: &Map<String, Value>, raw: impl FnOnce() -> String) -> Result<(), String> {
+    if !has_text(members, "kind") {
+        return Err(format!("Object 'Kind' is missing in '{}'", raw()));
     }
-    let header: Map<String, Value> = ["apiVersion", "kind", "metadata"]
-        .iter()
-        .filter_map(|key| Some(((*key).to_owned(), members.get(*key)?.clone())))
-        .collect();
-    typed::check_json("bundle.MetadataOnly", &Value::Object(header))?;
-    Ok(members)
+    typed::check_metadata(members)
 }
 
-/// The items of a list, nested lists after their siblings.
-fn read_items(
-    path: &str,
-    list: Map<String, Value>,
-    accept: &mut impl FnMut(Value) -> Result<(), TypeMismatch>,
-) -> Result<Vec<String>, ManifestError> {
-    let mut problems = Vec::new();
-    let mut pending = VecDeque::from(items_of(path, list)?);
-    while let Some(item) = pending.pop_front() {
-        if item.get("items").is_some_and(Value::is_array) {
-            pending.extend(items_of(path, item)?);
-            continue;
+/// The JSON text of a document: as written where the file is JSON, else as Go prints it.
+fn raw(bytes: &[u8], index: usize, document: &Map<String, Value>) -> String {
+    let text = bytes.trim_ascii_start();
+    if text.first() == Some(&b'{') {
+        let mut documents = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
+        if let Some(Ok(raw)) = documents.nth(index) {
+            return raw.get().to_owned();
         }
-        let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
-        let missing = if text("kind").is_empty() {
+    }
+    go_text(document)
+}
+
+/// The items of a list. A list among them is an error.
+fn accept_items(
+    items: Vec<Map<String, Value>>,
+    accept: &mut impl FnMut(Value) -> Result<(), TypeMismatch>,
+) -> Result<(), ManifestError> {
+    let is_list = |item: &Map<String, Value>| item.get("items").is_some_and(Value::is_array);
+    if items.iter().any(is_list) {
+        return Err(ManifestError::NestedList);
+    }
+    let mut problems = Vec::new();
+    for item in items {
+        let missing = if !has_text(&item, "kind") {
             Some("Object 'Kind' is missing in 'object has no kind field '")
-        } else if text("apiVersion").is_empty() {
+        } else if !has_text(&item, "apiVersion") {
             Some("Object 'apiVersion' is missing in 'object has no apiVersion field'")
         } else {
             None
@@ -140,46 +144,47 @@ fn read_items(
             problems.push(mismatch.to_string());
         }
     }
-    Ok(problems)
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(ManifestError::Items(problems))
+    }
 }
 
 /// The items of one list; those without kind and apiVersion take them from a typed list.
-fn items_of(
-    path: &str,
-    mut list: Map<String, Value>,
-) -> Result<Vec<Map<String, Value>>, ManifestError> {
-    let decode = |problem: String| ManifestError::Decode {
-        path: path.to_owned(),
-        problem,
-    };
-    let Some(Value::Array(items)) = list.remove("items") else {
-        return Err(decode(
-            "json: cannot unmarshal object into Go struct field decodeList.items of type []json.RawMessage"
-                .to_owned(),
-        ));
+fn items_of(list: &Map<String, Value>, items: &Value) -> Result<Vec<Map<String, Value>>, String> {
+    let items = match items {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(items) => items,
+        other => {
+            return Err(format!(
+                "json: cannot unmarshal {} into Go struct field decodeList.items of type []json.RawMessage",
+                kind_of(other)
+            ));
+        }
     };
     let text = |key: &str| list.get(key).and_then(Value::as_str).unwrap_or_default();
     let list_kind = text("kind");
     let kind = list_kind.strip_suffix("List").unwrap_or(list_kind);
     let api_version = text("apiVersion");
     items
-        .into_iter()
-        .map(|item| match item {
-            Value::Object(mut members) => {
-                if !has_text(&members, "kind") && !has_text(&members, "apiVersion") {
-                    members.insert("kind".to_owned(), Value::from(kind));
-                    members.insert("apiVersion".to_owned(), Value::from(api_version));
+        .iter()
+        .map(|item| {
+            let mut members = match item {
+                Value::Null => Map::new(),
+                Value::Object(members) => members.clone(),
+                other => {
+                    return Err(format!(
+                        "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                        kind_of(other)
+                    ));
                 }
-                Ok(members)
+            };
+            if !has_text(&members, "kind") && !has_text(&members, "apiVersion") {
+                members.insert("kind".to_owned(), Value::from(kind));
+                members.insert("apiVersion".to_owned(), Value::from(api_version));
             }
-            Value::Null => Ok(Map::from_iter([
-                ("kind".to_owned(), Value::from(kind)),
-                ("apiVersion".to_owned(), Value::from(api_version)),
-            ])),
-            other => Err(decode(format!(
-                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                kind_of(&other)
-            ))),
+            Ok(members)
         })
         .collect()
 }

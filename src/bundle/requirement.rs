@@ -409,9 +409,9 @@ pub enum KubernetesError {
     #[error("bundle needs Kubernetes {minimum} or newer, and the cluster runs {cluster}")]
     TooOld {
         /// The lowest version that the bundle runs on.
-        minimum: Version,
+        minimum: String,
         /// The cluster's version.
-        cluster: Version,
+        cluster: String,
     },
 }
 
@@ -444,7 +444,10 @@ pub fn check_kubernetes(text: &str, cluster: &Version) -> Result<(), KubernetesE
     let (major, minor, patch) = cluster.core();
     let cluster = Version::new(major, minor, patch);
     if cluster < minimum {
-        return Err(KubernetesError::TooOld { minimum, cluster });
+        return Err(KubernetesError::TooOld {
+            minimum: minimum.to_string(),
+            cluster: cluster.to_string(),
+        });
     }
     Ok(())
 }

@@ -71,9 +71,9 @@ pub enum TypeMismatch {
     /// Not a release.
     #[error(transparent)]
     Release(#[from] IdentifierError),
-    /// Neither a boolean nor a schema.
-    #[error("boolean or JSON schema expected")]
-    SchemaOrBool,
+    /// A schema in a schema, which Go's JSON decoder reads.
+    #[error("{0}")]
+    Schema(String),
 }
 
 /// Decodes `value` as the Go type `name` of the table and encodes it as Go would, without nulls.
@@ -87,21 +87,15 @@ pub fn reencode(name: &str, value: Value) -> Result<Value, TypeMismatch> {
     let index = TABLE
         .index_of(name)
         .expect("callers name types of the table");
-    encode_struct(index, Some(value))
+    encode_struct(index, Some(value), Decoder::Converter)
 }
 
-/// Whether `value` could be decoded by Go's JSON decoder as the Go type `name` of the table.
+/// Checks that the metadata of a manifest fits the type of all metadata.
 ///
 /// # Errors
-/// The decoder's text for the first value of a wrong type.
-///
-/// # Panics
-/// When the table has no type `name`: the names are written in this crate.
-pub(super) fn check_json(name: &str, value: &Value) -> Result<(), String> {
-    let index = TABLE
-        .index_of(name)
-        .expect("callers name types of the table");
-    decode::check_struct(index, &mut Vec::new(), value)
+/// The text of Go's JSON decoder for the first value of a wrong type.
+pub(super) fn check_metadata(manifest: &Map<String, Value>) -> Result<(), String> {
+    decode::check_metadata(manifest)
 }
 
 /// Whether `value` passes the schema of the Go type `name` in the `OpenAPI` document: types and required fields, no
@@ -161,8 +155,19 @@ fn is_integral(value: &Value) -> bool {
     }
 }
 
+/// Who decodes: below a schema in a schema it is Go's JSON decoder, whose texts were made by the check before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decoder {
+    Converter,
+    Json,
+}
+
 /// Encodes the struct at `index`; a nil value is its zero value.
-fn encode_struct(index: usize, value: Option<Value>) -> Result<Value, TypeMismatch> {
+fn encode_struct(
+    index: usize,
+    value: Option<Value>,
+    decoder: Decoder,
+) -> Result<Value, TypeMismatch> {
     let mut members = match value {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(members)) => members,
@@ -170,7 +175,7 @@ fn encode_struct(index: usize, value: Option<Value>) -> Result<Value, TypeMismat
     };
     let mut encoded = Map::new();
     for field in TABLE.fields(index) {
-        let member = encode(&field.shape, members.remove(field.key))?;
+        let member = encode(&field.shape, members.remove(field.key), decoder)?;
         if !is_omitted(field, &member) {
             encoded.insert(field.key.to_owned(), member);
         }
@@ -179,15 +184,15 @@ fn encode_struct(index: usize, value: Option<Value>) -> Result<Value, TypeMismat
 }
 
 /// Encodes `value` as `shape`; `Null` is Go's nil.
-fn encode(shape: &Shape, value: Option<Value>) -> Result<Value, TypeMismatch> {
+fn encode(shape: &Shape, value: Option<Value>, decoder: Decoder) -> Result<Value, TypeMismatch> {
     let value = value.filter(|v| !v.is_null());
     match shape {
-        Shape::Struct(index) => encode_struct(*index, value),
-        Shape::List(item) => encode_list(item, value),
-        Shape::Map(item) => encode_map(item, value),
+        Shape::Struct(index) => encode_struct(*index, value, decoder),
+        Shape::List(item) => encode_list(item, value, decoder),
+        Shape::Map(item) => encode_map(item, value, decoder),
         Shape::Pointer(inner) => match value {
             None => Ok(Value::Null),
-            some => encode(inner, some),
+            some => encode(inner, some, decoder),
         },
         Shape::String { name } => encode_string(name, value),
         Shape::Bool => match value {
@@ -213,28 +218,31 @@ fn encode(shape: &Shape, value: Option<Value>) -> Result<Value, TypeMismatch> {
         Shape::IntOrString => encode_int_or_string(value),
         Shape::Version => encode_version(value),
         Shape::Release => encode_release(value),
-        Shape::SchemaOrBool => match value {
-            None => Ok(Value::Bool(false)),
-            Some(Value::Bool(b)) => Ok(Value::Bool(b)),
-            Some(schema @ Value::Object(_)) => encode_struct(TABLE.json_schema(), Some(schema)),
-            Some(_) => Err(TypeMismatch::SchemaOrBool),
-        },
-        Shape::SchemaOrArray => match value {
-            Some(schema @ Value::Object(_)) => encode_struct(TABLE.json_schema(), Some(schema)),
-            Some(Value::Array(items)) if !items.is_empty() => items
-                .into_iter()
-                .map(|item| encode_struct(TABLE.json_schema(), Some(item)))
-                .collect(),
-            _ => Ok(Value::Null),
-        },
-        Shape::SchemaOrStrings => match value {
-            Some(schema @ Value::Object(_)) => encode_struct(TABLE.json_schema(), Some(schema)),
-            Some(Value::Array(items)) if !items.is_empty() => items
-                .into_iter()
-                .map(|item| encode_string("string", Some(item).filter(|v| !v.is_null())))
-                .collect(),
-            _ => Ok(Value::Null),
-        },
+        Shape::SchemaOrBool | Shape::SchemaOrArray | Shape::SchemaOrStrings => {
+            if decoder == Decoder::Converter {
+                let found = value.as_ref().unwrap_or(&Value::Null);
+                decode::check_schema(shape, found).map_err(TypeMismatch::Schema)?;
+            }
+            encode_schema(shape, value)
+        }
+    }
+}
+
+/// A schema in a schema, or what may stand in its place. It was checked as a whole.
+fn encode_schema(shape: &Shape, value: Option<Value>) -> Result<Value, TypeMismatch> {
+    let schema = |value| encode_struct(TABLE.json_schema(), Some(value), Decoder::Json);
+    match value {
+        Some(value @ Value::Object(_)) => schema(value),
+        Some(Value::Bool(allows)) if *shape == Shape::SchemaOrBool => Ok(Value::Bool(allows)),
+        Some(Value::Array(items)) if !items.is_empty() && *shape == Shape::SchemaOrArray => {
+            items.into_iter().map(schema).collect()
+        }
+        Some(Value::Array(items)) if !items.is_empty() && *shape == Shape::SchemaOrStrings => items
+            .into_iter()
+            .map(|item| encode_string("string", Some(item).filter(|v| !v.is_null())))
+            .collect(),
+        _ if *shape == Shape::SchemaOrBool => Ok(Value::Bool(false)),
+        _ => Ok(Value::Null),
     }
 }
 
@@ -272,21 +280,28 @@ fn is_omitted(field: &Field, value: &Value) -> bool {
     }
 }
 
-fn encode_list(item: &Shape, value: Option<Value>) -> Result<Value, TypeMismatch> {
+fn encode_list(
+    item: &Shape,
+    value: Option<Value>,
+    decoder: Decoder,
+) -> Result<Value, TypeMismatch> {
     match value {
         None => Ok(Value::Null),
-        Some(Value::Array(items)) => items.into_iter().map(|i| encode(item, Some(i))).collect(),
+        Some(Value::Array(items)) => items
+            .into_iter()
+            .map(|value| encode(item, Some(value), decoder))
+            .collect(),
         Some(other) => Err(TypeMismatch::List(go_kind(&other))),
     }
 }
 
-fn encode_map(item: &Shape, value: Option<Value>) -> Result<Value, TypeMismatch> {
+fn encode_map(item: &Shape, value: Option<Value>, decoder: Decoder) -> Result<Value, TypeMismatch> {
     match value {
         None => Ok(Value::Null),
         Some(Value::Object(members)) => {
             let mut encoded = Map::new();
             for (key, member) in members {
-                let member = encode(item, Some(member))?;
+                let member = encode(item, Some(member), decoder)?;
                 if !member.is_null() {
                     encoded.insert(key, member);
                 }
@@ -323,8 +338,7 @@ fn encode_integer(
     let integer = match number.as_i64() {
         Some(integer) => integer,
         None => match number.as_f64().filter(|float| float.fract() == 0.0) {
-            #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
-            Some(float) => float as i64,
+            Some(float) => truncated(float),
             None => {
                 return Err(TypeMismatch::Convert {
                     from: "float64",
@@ -338,6 +352,16 @@ fn encode_integer(
         return Ok(Value::from(integer as i32));
     }
     Ok(Value::from(integer))
+}
+
+/// The integer of an integral float; beyond 64 bits it is what the processors give that Go mostly runs on.
+fn truncated(float: f64) -> i64 {
+    const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+    if (-TWO_TO_63..TWO_TO_63).contains(&float) {
+        #[expect(clippy::cast_possible_truncation, reason = "integral and in range")]
+        return float as i64;
+    }
+    i64::MIN
 }
 
 /// A float64 as `encoding/json` prints it: integral values without a fraction.

@@ -90,9 +90,9 @@ impl Version {
     }
 }
 
-/// `part` without leading zeros; one stays where nothing or a non-digit would come first.
+/// `part` without leading zeros; one comes first, there before or not, where nothing or a non-digit would.
 fn without_zeros(part: &str) -> String {
-    if !super::has_leading_zero(part) {
+    if part.len() <= 1 {
         return part.to_owned();
     }
     let rest = part.trim_start_matches('0');

@@ -217,7 +217,7 @@ fn a_cluster_older_than_the_bundle_wants_is_refused() {
         (
             "one",
             Some(
-                "minKubeVersion \"one\" is no version: Invalid character(s) found in major number \"one\"",
+                "minKubeVersion \"one\" is no version: Invalid character(s) found in major number \"0one\"",
             ),
         ),
     ] {

@@ -141,8 +141,14 @@ impl Table {
                 (*name).to_owned()
             }
             Shape::Bool => "bool".to_owned(),
+            Shape::Float => "float64".to_owned(),
             Shape::Struct(index) => format!("v1.{}", self.short_name(*index)),
-            _ => "v1.Time".to_owned(),
+            Shape::List(item) => format!("[]{}", self.go_name(item)),
+            Shape::Map(item) => format!("map[string]{}", self.go_name(item)),
+            Shape::Pointer(inner) => self.go_name(inner),
+            Shape::Json => "v1.JSON".to_owned(),
+            // The others have decoders of their own, which want a string.
+            _ => "string".to_owned(),
         }
     }
 
