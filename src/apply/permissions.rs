@@ -1,14 +1,16 @@
-//! The permission preflight: asks, as the account, what it may do, and tells what it lacks before the first write.
+//! The permission preflight: asks, as the account, what it may do, and tells all that it lacks before the first write.
 //!
-//! A bundle whose rights come from RBAC alone costs one request for what holds everywhere and one for each namespace.
-//! An authorizer that cannot list its rules is asked about each thing that is left open. That an account has all it
-//! needs is remembered until somebody's rights change.
+//! Rights that come from RBAC cost one request for what holds everywhere and one for each namespace, and one for each
+//! role of the cluster that the manifests bind. An authorizer that does not list its rules is asked about each thing
+//! that is left open. That an account has all it needs is remembered until somebody's rights change.
 
 #![expect(clippy::disallowed_types, reason = "asks the API server")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures::{StreamExt as _, stream};
 use k8s_openapi::api::authorization::v1::{
     SelfSubjectRulesReview, SubjectAccessReview, SubjectRulesReviewStatus,
 };
@@ -17,52 +19,44 @@ use serde_json::{Value, json};
 
 use crate::api::object::{Gvk, ObjectKey};
 use crate::apply::discovery::{Discovery, DiscoveryError};
-use crate::error::{Classify, Disposition};
+use crate::error::{Classify, Disposition, chain, quoted};
 use crate::identity::accounts::Accounts;
 use crate::identity::request::{self, RequestError, path};
 use crate::preflight::permissions::{
-    Access, HeldRules, LiveRoles, MissingRules, Needs, NeedsError, Resource, Right, Rule,
-    live_rules, needs,
+    Access, HeldRules, LiveRoles, MissingRules, Needs, NeedsError, Resource, Right, RoleRef, Rule,
+    defined_kinds, live_rules, needs,
 };
 use crate::revision::Account;
 
-/// The API group of roles and bindings.
+/// The API groups that are asked.
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// A namespace that cannot exist, since its name is none: only what holds everywhere holds in it.
+const AUTHORIZATION: &str = "authorization.k8s.io";
+/// A namespace that cannot exist, since this is no name for one: in it holds only what holds everywhere.
 const NOWHERE: &str = "oxolm.nowhere";
-/// How many verdicts are remembered before all are forgotten.
-const VERDICTS: usize = 4096;
+/// How many questions about one account are asked at the same time.
+const SIDE_BY_SIDE: usize = 8;
+/// How many passed checks are remembered before all are forgotten. One takes about 200 bytes.
+const PASSED: usize = 4096;
 
-/// An account that may not do what is needed, or of which that could not be found out.
+/// An account that may not do what is needed, or of which that could not be found out. The texts are the reference's.
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
-    /// It lacks rights.
+    /// It lacks rights, or something could not be found out about some.
     #[error("pre-authorization failed: {0}")]
-    Missing(MissingRules),
+    Lacking(Box<Lack>),
     /// The manifests do not tell what is needed.
     #[error(transparent)]
     Needs(#[from] NeedsError),
     /// A kind could not be looked up.
     #[error("pre-authorization failed")]
     Discover(#[source] DiscoveryError),
-    /// A review was refused.
+    /// What the account holds could not be found out.
     #[error(
-        "pre-authorization failed: authorization evaluation error: missing rules may be incomplete: cannot review the rights of {account}"
+        "pre-authorization failed: authorization evaluation error: missing rules may be incomplete: failed to resolve or evaluate permissions: cannot review the rights of {account}"
     )]
     Review {
         /// The account.
         account: Account,
-        /// Why.
-        #[source]
-        source: RequestError,
-    },
-    /// A role that a binding refers to could not be read.
-    #[error(
-        "pre-authorization failed: authorization evaluation error: missing rules may be incomplete: cannot read role {role:?}"
-    )]
-    Role {
-        /// The role's name.
-        role: String,
         /// Why.
         #[source]
         source: RequestError,
@@ -73,25 +67,82 @@ impl Classify for PreflightError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Needs(error) => error.disposition(),
-            Self::Missing(_) | Self::Discover(_) | Self::Review { .. } | Self::Role { .. } => {
-                Disposition::Retry
-            }
+            Self::Lacking(_) | Self::Discover(_) | Self::Review { .. } => Disposition::Retry,
         }
     }
 }
 
-/// The preflight and what it remembers.
+/// What an account lacks.
+#[derive(Debug, Default)]
+pub struct Lack {
+    /// The rules.
+    pub missing: MissingRules,
+    /// What could not be found out, so that there may be more.
+    pub problems: Vec<Problem>,
+}
+
+impl Lack {
+    /// Whether it lacks nothing, as far as anybody knows.
+    pub fn is_empty(&self) -> bool {
+        self.missing.is_empty() && self.problems.is_empty()
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.missing.is_empty() {
+            self.missing.fmt(f)?;
+        }
+        if self.problems.is_empty() {
+            return Ok(());
+        }
+        if !self.missing.is_empty() {
+            f.write_str("\n")?;
+        }
+        let problems: Vec<String> = self.problems.iter().map(|problem| chain(problem)).collect();
+        write!(
+            f,
+            "authorization evaluation error: missing rules may be incomplete: failed to resolve or evaluate permissions: {}",
+            problems.join("; ")
+        )
+    }
+}
+
+/// One thing that could not be found out.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// A role that a binding refers to could not be read.
+    #[error("cannot read role {}", quoted(&role.name))]
+    Role {
+        /// The role.
+        role: RoleRef,
+        /// Why.
+        #[source]
+        source: RequestError,
+    },
+    /// An authorizer did not answer.
+    #[error("cannot review an access of {account}")]
+    Access {
+        /// The account.
+        account: Account,
+        /// Why.
+        #[source]
+        source: RequestError,
+    },
+}
+
+/// What the preflight remembers.
 #[derive(Debug, Default)]
 pub struct Preflight {
-    /// Account and content that passed, with the epoch in which they did.
+    /// Accounts and content that passed, with the epoch of rights in which they did.
     passed: Mutex<BTreeMap<(Account, String), u64>>,
 }
 
-/// Whom to ask.
+/// Whom to ask about one account.
 pub struct Preflighter<'a> {
-    /// The controller's own client.
+    /// The controller's own client: asks about single accesses, and reads roles.
     pub own: &'a Client,
-    /// Acts as the account.
+    /// Acts as the account: asks for its rules.
     pub client: &'a Client,
     /// Knows what kinds are called.
     pub discovery: &'a Discovery,
@@ -99,14 +150,14 @@ pub struct Preflighter<'a> {
     pub accounts: &'a Accounts,
 }
 
-impl std::fmt::Debug for Preflighter<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Preflighter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Preflighter").finish_non_exhaustive()
     }
 }
 
 impl Preflight {
-    /// Makes sure that `account` may install `manifests`, whose digest is `content`.
+    /// Makes sure that `account` may install, keep and delete `manifests`, whose digest is `content`.
     ///
     /// # Errors
     /// When it lacks rights (all of them are named), or that could not be found out.
@@ -117,374 +168,234 @@ impl Preflight {
         content: &str,
         manifests: &[Value],
     ) -> Result<(), PreflightError> {
+        let question = (account.clone(), content.to_owned());
+        // Read first: rights that change while we ask make the answer worthless.
         let epoch = asking.accounts.epoch();
-        let verdict = (account.clone(), content.to_owned());
-        if self.lock().get(&verdict) == Some(&epoch) {
+        if self.passed().get(&question) == Some(&epoch) {
             return Ok(());
         }
-        let missing = asking.missing(account, manifests).await?;
-        if !missing.is_empty() {
-            return Err(PreflightError::Missing(missing));
+        let lack = asking.lack(account, manifests).await?;
+        if !lack.is_empty() {
+            return Err(PreflightError::Lacking(Box::new(lack)));
         }
-        let mut passed = self.lock();
-        if passed.len() >= VERDICTS {
+        let mut passed = self.passed();
+        if passed.len() >= PASSED {
             passed.clear();
         }
-        passed.insert(verdict, epoch);
+        passed.insert(question, epoch);
         Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Account, String), u64>> {
+    fn passed(&self) -> MutexGuard<'_, BTreeMap<(Account, String), u64>> {
         self.passed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Preflighter<'_> {
-    /// What `account` lacks to install `manifests`.
+    /// What `account` lacks to install, keep and delete `manifests`, asked anew.
     ///
     /// # Errors
-    /// When that could not be found out.
-    pub async fn missing(
+    /// When that could not be found out at all.
+    pub async fn lack(
         &self,
         account: &Account,
         manifests: &[Value],
-    ) -> Result<MissingRules, PreflightError> {
+    ) -> Result<Lack, PreflightError> {
         let known = self.resources(manifests).await?;
         let needs = needs(manifests, &|gvk| known.get(gvk).cloned())?;
-        let (held, is_incomplete) = self.held(account, &needs).await?;
-        let roles = self.roles(&needs).await?;
-        let mut granted = BTreeSet::new();
-        if is_incomplete {
-            for access in needs.open(&held, &roles) {
-                if self.allows(account, &access).await? {
-                    granted.insert(access);
-                }
-            }
-        }
-        Ok(needs.missing(&held, &roles, &granted))
+        let (held, is_complete) = self.held(account, &needs).await?;
+        let mut problems = Vec::new();
+        let live = self.live_roles(&needs, &mut problems).await;
+        let open = if is_complete {
+            BTreeSet::new()
+        } else {
+            needs.open(&held, &live)
+        };
+        let granted = self.granted(account, open, &mut problems).await;
+        Ok(Lack {
+            missing: needs.missing(&held, &live, &granted),
+            problems,
+        })
     }
 
     async fn resources(
         &self,
         manifests: &[Value],
     ) -> Result<BTreeMap<Gvk, Resource>, PreflightError> {
-        let mut known = BTreeMap::new();
+        let defined = defined_kinds(manifests);
         let kinds: BTreeSet<Gvk> = manifests
             .iter()
             .filter_map(|manifest| Some(ObjectKey::of(manifest).ok()?.gvk)) // `needs` reports the others.
+            .filter(|gvk| !defined.contains_key(&(gvk.group.clone(), gvk.kind.clone())))
             .collect();
-        let defined = crate::preflight::permissions::defined_kinds(manifests);
+        let mut known = BTreeMap::new();
         for gvk in kinds {
-            let kind = (gvk.group.clone(), gvk.kind.clone());
-            let resource = match defined.get(&kind) {
-                Some(resource) => Some(resource.clone()),
-                None => self
-                    .discovery
-                    .resource(&gvk)
-                    .await
-                    .map_err(PreflightError::Discover)?,
-            };
+            let resource = self.discovery.resource(&gvk).await;
+            let resource = resource.map_err(PreflightError::Discover)?;
             known.extend(resource.map(|resource| (gvk, resource)));
         }
         Ok(known)
     }
 
-    /// The rules that hold everywhere and in each namespace, and whether an authorizer did not list its own.
+    /// The rules that hold everywhere and in each namespace, and whether these are all.
     async fn held(
         &self,
         account: &Account,
         needs: &Needs,
     ) -> Result<(HeldRules, bool), PreflightError> {
-        let mut held = HeldRules::default();
-        let (cluster, mut is_incomplete) = self.rules(account, NOWHERE).await?;
-        held.cluster = cluster;
-        for namespace in needs.namespaces() {
-            let (rules, incomplete) = self.rules(account, namespace).await?;
-            is_incomplete |= incomplete;
-            held.namespaces.insert(namespace.to_owned(), rules);
+        let places = [NOWHERE].into_iter().chain(needs.namespaces());
+        let places: Vec<String> = places.map(str::to_owned).collect();
+        let answers = stream::iter(places)
+            .map(|place| review_rules(self.client, place))
+            .buffered(SIDE_BY_SIDE)
+            .collect::<Vec<_>>()
+            .await;
+        let (mut held, mut is_complete) = (HeldRules::default(), true);
+        for answer in answers {
+            let (place, status) = answer.map_err(|source| PreflightError::Review {
+                account: account.clone(),
+                source,
+            })?;
+            is_complete &= !status.incomplete;
+            let resources = status.resource_rules.into_iter().map(Rule::from);
+            let urls = status.non_resource_rules.into_iter().map(Rule::from);
+            let rules = resources.chain(urls).collect();
+            if place == NOWHERE {
+                held.cluster = rules;
+            } else {
+                held.namespaces.insert(place, rules);
+            }
         }
-        Ok((held, is_incomplete))
+        Ok((held, is_complete))
     }
 
-    async fn rules(
+    /// The rules of the roles that bindings refer to. One that cannot be read counts as one that gives nothing.
+    async fn live_roles(&self, needs: &Needs, problems: &mut Vec<Problem>) -> LiveRoles {
+        let answers = stream::iter(needs.referenced_roles())
+            .map(|role| self.live_role(role))
+            .buffered(SIDE_BY_SIDE)
+            .collect::<Vec<_>>()
+            .await;
+        let mut live = LiveRoles::new();
+        for (role, answer) in answers {
+            match answer {
+                Ok(None) => {}
+                Ok(Some(found)) => {
+                    live.insert(role, live_rules(&found));
+                }
+                Err(source) => {
+                    live.insert(role.clone(), Vec::new());
+                    problems.push(Problem::Role { role, source });
+                }
+            }
+        }
+        live
+    }
+
+    async fn live_role(&self, role: RoleRef) -> (RoleRef, Result<Option<Value>, RequestError>) {
+        let plural = match role.namespace {
+            Some(_) => "roles",
+            None => "clusterroles",
+        };
+        let url = path(RBAC, "v1", role.namespace.as_deref(), plural);
+        let answer = request::get(self.own, &url, &role.name).await;
+        (role, answer)
+    }
+
+    /// What of `open` some authorizer says yes to.
+    async fn granted(
         &self,
         account: &Account,
-        namespace: &str,
-    ) -> Result<(Vec<Rule>, bool), PreflightError> {
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
-            "spec": {"namespace": namespace},
-        });
-        let url = path(
-            "authorization.k8s.io",
-            "v1",
-            None,
-            "selfsubjectrulesreviews",
-        );
-        let answer = self.review(self.client, account, &url, &review).await?;
-        // A review without status: nothing is known, so everything is asked.
-        let status = serde_json::from_value::<SelfSubjectRulesReview>(answer)
-            .ok()
-            .and_then(|review| review.status)
-            .unwrap_or(SubjectRulesReviewStatus {
-                incomplete: true,
-                ..SubjectRulesReviewStatus::default()
-            });
-        let resources = status.resource_rules.into_iter().map(Rule::from);
-        let urls = status.non_resource_rules.into_iter().map(Rule::from);
-        Ok((resources.chain(urls).collect(), status.incomplete))
+        open: BTreeSet<Access>,
+        problems: &mut Vec<Problem>,
+    ) -> BTreeSet<Access> {
+        let answers = stream::iter(open)
+            .map(|access| self.review_access(account, access))
+            .buffered(SIDE_BY_SIDE)
+            .collect::<Vec<_>>()
+            .await;
+        let mut granted = BTreeSet::new();
+        for answer in answers {
+            match answer {
+                Ok(access) => granted.extend(access),
+                Err(source) => problems.push(Problem::Access {
+                    account: account.clone(),
+                    source,
+                }),
+            }
+        }
+        granted
     }
 
-    /// Asks all authorizers about one thing, with the groups that the API server gives the account.
-    async fn allows(&self, account: &Account, access: &Access) -> Result<bool, PreflightError> {
-        let mut review = json!({
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-            "spec": {
-                "user": account.user(),
-                "groups": [
-                    "system:serviceaccounts",
-                    format!("system:serviceaccounts:{}", account.namespace),
-                    "system:authenticated",
-                ],
-            },
-        });
-        let (field, asked) = match &access.right {
+    /// Asks all authorizers about one thing, with the groups that the API server gives the account: the access, if they
+    /// say yes.
+    async fn review_access(
+        &self,
+        account: &Account,
+        access: Access,
+    ) -> Result<Option<Access>, RequestError> {
+        let attributes = match &access.right {
             Right::Resource {
                 group,
                 resource,
                 name,
                 verb,
-            } => {
-                let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-                let name = name.as_deref().unwrap_or_default();
-                let asked = json!({
-                    "namespace": access.namespace, "verb": verb, "group": group, "resource": resource,
-                    "subresource": subresource, "name": name,
-                });
-                ("resourceAttributes", asked)
-            }
+            } => json!({"resourceAttributes": {
+                "namespace": access.namespace, "verb": verb, "group": group, "resource": resource,
+                "name": name.as_deref().unwrap_or_default(),
+            }}),
             Right::Url { url, verb } => {
-                ("nonResourceAttributes", json!({"path": url, "verb": verb}))
+                json!({"nonResourceAttributes": {"path": url, "verb": verb}})
             }
         };
+        let mut review = json!({
+            "apiVersion": format!("{AUTHORIZATION}/v1"), "kind": "SubjectAccessReview", "spec": attributes,
+        });
         if let Some(spec) = review.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.insert(field.to_owned(), asked);
+            spec.insert("user".to_owned(), json!(account.user()));
+            spec.insert("groups".to_owned(), json!(groups(account)));
         }
-        let url = path("authorization.k8s.io", "v1", None, "subjectaccessreviews");
-        let answer = self.review(self.own, account, &url, &review).await?;
+        let url = path(AUTHORIZATION, "v1", None, "subjectaccessreviews");
+        let answer = request::create(self.own, &url, "oxolm", &review).await?;
         // An answer that cannot be read is no yes.
-        Ok(serde_json::from_value::<SubjectAccessReview>(answer)
+        let is_allowed = serde_json::from_value::<SubjectAccessReview>(answer)
             .ok()
             .and_then(|review| review.status)
-            .is_some_and(|status| status.allowed))
+            .is_some_and(|status| status.allowed);
+        Ok(is_allowed.then_some(access))
     }
+}
 
-    async fn review(
-        &self,
-        client: &Client,
-        account: &Account,
-        url: &str,
-        review: &Value,
-    ) -> Result<Value, PreflightError> {
-        request::create(client, url, "oxolm", review)
-            .await
-            .map_err(|source| PreflightError::Review {
-                account: account.clone(),
-                source,
-            })
-    }
+/// The groups that the API server puts every service account into.
+fn groups(account: &Account) -> [String; 3] {
+    [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{}", account.namespace),
+        "system:authenticated".to_owned(),
+    ]
+}
 
-    /// The rules of the roles that bindings refer to, as far as they exist.
-    async fn roles(&self, needs: &Needs) -> Result<LiveRoles, PreflightError> {
-        let mut roles = LiveRoles::new();
-        for role in needs.referenced_roles() {
-            let (namespace, plural) = match &role.namespace {
-                Some(namespace) => (Some(namespace.as_str()), "roles"),
-                None => (None, "clusterroles"),
-            };
-            let url = path(RBAC, "v1", namespace, plural);
-            let found = request::get(self.own, &url, &role.name).await;
-            let found = found.map_err(|source| PreflightError::Role {
-                role: role.name.clone(),
-                source,
-            })?;
-            if let Some(found) = found {
-                roles.insert(role, live_rules(&found));
-            }
-        }
-        Ok(roles)
-    }
+/// The rules that hold in `namespace` for whom `client` acts as.
+async fn review_rules(
+    client: &Client,
+    namespace: String,
+) -> Result<(String, SubjectRulesReviewStatus), RequestError> {
+    let review = json!({
+        "apiVersion": format!("{AUTHORIZATION}/v1"), "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    });
+    let url = path(AUTHORIZATION, "v1", None, "selfsubjectrulesreviews");
+    let answer = request::create(client, &url, "oxolm", &review).await?;
+    // An answer that cannot be read lists nothing, so everything is left open.
+    let status = serde_json::from_value::<SelfSubjectRulesReview>(answer)
+        .ok()
+        .and_then(|review| review.status)
+        .unwrap_or(SubjectRulesReviewStatus {
+            incomplete: true,
+            ..SubjectRulesReviewStatus::default()
+        });
+    Ok((namespace, status))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::chain;
-    use crate::testing::api_server::ApiServer;
-
-    struct Fixture {
-        server: ApiServer,
-        preflight: Preflight,
-        accounts: std::sync::Arc<Accounts>,
-        discovery: Discovery,
-    }
-
-    impl Fixture {
-        fn new() -> Self {
-            let server = ApiServer::new();
-            Self {
-                discovery: Discovery::new(server.client()),
-                server,
-                preflight: Preflight::default(),
-                accounts: std::sync::Arc::default(),
-            }
-        }
-
-        async fn check(&self, manifests: &[Value]) -> Result<(), String> {
-            let account = Account {
-                namespace: "n".into(),
-                name: "a".into(),
-            };
-            let identity = crate::identity::Identity::new(
-                self.server.client(),
-                self.accounts.clone(),
-                crate::identity::ExcludedNamespaces::default(),
-                crate::identity::DefaultAccount::None,
-            );
-            let asking = Preflighter {
-                own: &self.server.client(),
-                client: &identity.client_for(&account).unwrap(),
-                discovery: &self.discovery,
-                accounts: &self.accounts,
-            };
-            let checked = self
-                .preflight
-                .check(&asking, &account, "digest", manifests)
-                .await;
-            checked.map_err(|error| chain(&error))
-        }
-    }
-
-    fn config_map(namespace: &str) -> Value {
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": namespace}})
-    }
-
-    #[tokio::test]
-    async fn what_holds_everywhere_is_asked_once_and_each_namespace_once_and_a_pass_is_remembered()
-    {
-        let fixture = Fixture::new();
-        let manifests = [config_map("n"), config_map("m")];
-        fixture.check(&manifests).await.unwrap();
-        let review = "n:a POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
-        assert_eq!(
-            fixture.server.requests(),
-            ["controller GET /api/v1", review, review, review]
-        );
-        fixture.check(&manifests).await.unwrap();
-        assert_eq!(fixture.server.requests(), Vec::<String>::new());
-    }
-
-    #[tokio::test]
-    async fn all_missing_rules_are_told_at_once() {
-        let fixture = Fixture::new();
-        let all = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]});
-        fixture.server.set_rules("n:a", &[("n", all.clone())]);
-        let error = fixture
-            .check(&[config_map("n"), config_map("m")])
-            .await
-            .unwrap_err();
-        assert_eq!(
-            error,
-            "pre-authorization failed: service account requires the following permissions to manage cluster extension:\n\
-             \x20 Namespace:\"m\" APIGroups:[] Resources:[configmaps] ResourceNames:[c] Verbs:[delete,get,patch,update]\n\
-             \x20 Namespace:\"m\" APIGroups:[] Resources:[configmaps] Verbs:[create]"
-        );
-        fixture.server.set_rules("n:a", &[("", all)]);
-        fixture
-            .check(&[config_map("n"), config_map("m")])
-            .await
-            .unwrap();
-    }
-
-    #[tokio::test]
-    async fn an_authorizer_that_lists_nothing_is_asked_about_each_thing() {
-        let fixture = Fixture::new();
-        fixture.server.set_rules("n:a", &[]);
-        fixture.server.set_incomplete(&[
-            "create configmaps",
-            "get configmaps",
-            "patch configmaps",
-            "update configmaps",
-        ]);
-        let error = fixture.check(&[config_map("n")]).await.unwrap_err();
-        assert!(
-            error.ends_with("\n  Namespace:\"n\" APIGroups:[] Resources:[configmaps] ResourceNames:[c] Verbs:[delete]"),
-            "{error}"
-        );
-    }
-
-    #[tokio::test]
-    async fn a_role_of_the_cluster_counts_with_its_rules() {
-        let fixture = Fixture::new();
-        let rbac = json!({"apiGroups": [RBAC], "resources": ["*"], "verbs": ["create", "get", "patch", "update", "delete"]});
-        fixture.server.set_rules("n:a", &[("", rbac)]);
-        fixture.server.add(&json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "auth"},
-            "rules": [{"apiGroups": ["x"], "resources": ["y"], "verbs": ["create"]}],
-        }));
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "b"},
-            "roleRef": {"kind": "ClusterRole", "name": "auth"},
-        });
-        let error = fixture.check(&[binding]).await.unwrap_err();
-        assert!(
-            error.ends_with("\n  Namespace:\"\" APIGroups:[x] Resources:[y] Verbs:[create]"),
-            "{error}"
-        );
-    }
-
-    #[tokio::test]
-    async fn what_cannot_be_found_out_is_said() {
-        let fixture = Fixture::new();
-        let unknown = json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "t"}});
-        assert!(
-            fixture
-                .check(&[unknown])
-                .await
-                .unwrap_err()
-                .starts_with("could not get REST mapping for object 0")
-        );
-        fixture.server.fail_next("GET /apis/apps/v1", 500);
-        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "t", "namespace": "n"}});
-        assert!(
-            fixture
-                .check(&[deployment])
-                .await
-                .unwrap_err()
-                .starts_with("pre-authorization failed: cannot discover the resources of apps/v1")
-        );
-        fixture.server.fail_next(
-            "POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
-            500,
-        );
-        assert!(
-            fixture.check(&[config_map("n")]).await.unwrap_err()
-                .contains("authorization evaluation error: missing rules may be incomplete: cannot review the rights of n/a")
-        );
-        fixture.server.fail_next(
-            "GET /apis/rbac.authorization.k8s.io/v1/clusterroles/auth",
-            500,
-        );
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "b"},
-            "roleRef": {"kind": "ClusterRole", "name": "auth"},
-        });
-        assert!(
-            fixture
-                .check(&[binding])
-                .await
-                .unwrap_err()
-                .contains("cannot read role \"auth\"")
-        );
-    }
-}
+mod tests;
