@@ -11,3 +11,14 @@ pub mod revisions;
 pub mod secrets;
 pub mod teardown;
 pub mod watch;
+
+use futures::{StreamExt as _, stream};
+
+/// How many objects of one revision are read or written at the same time. More does not make the API server faster,
+/// and other revisions want their turn.
+const SIDE_BY_SIDE: usize = 8;
+
+/// Awaits all of `work`, at most [`SIDE_BY_SIDE`] at a time. The answers are in the order of the questions.
+async fn side_by_side<F: Future>(work: Vec<F>) -> Vec<F::Output> {
+    stream::iter(work).buffered(SIDE_BY_SIDE).collect().await
+}

@@ -9,20 +9,16 @@
 
 use std::collections::BTreeMap;
 
-use futures::{StreamExt as _, stream};
 use serde_json::Value;
 
 use crate::api::object::ObjectKey;
 use crate::apply::objects::{Item, Kept, ObjectError, Objects, metadata_of};
+use crate::apply::side_by_side;
 use crate::apply::watch::{DriftWatches, Seen, View};
 use crate::error::{Classify, Disposition, chain};
 use crate::revision::collision::Standing;
 use crate::revision::probe::{Probe, ProbeResult, concerns, evaluate};
 use crate::revision::rollout::{Action, Collision, ObjectReport, PhaseReport, collision_message};
-
-/// How many objects of one revision are read or written at the same time. More does not make the API server faster,
-/// and other revisions want their turn.
-const SIDE_BY_SIDE: usize = 8;
 
 /// The objects of one revision as they stand in their sources.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -79,6 +75,8 @@ enum Change {
     None,
     /// Its status may have changed.
     Status,
+    /// A later revision took it.
+    Taken,
     /// It has to be read and compared.
     Drift,
 }
@@ -150,11 +148,10 @@ impl Pass<'_> {
     pub async fn look(&self, remembered: &mut Remembered) -> Result<Vec<PhaseReport>, PhasesError> {
         let mut reports = Vec::new();
         for (name, keys) in remembered.phases.clone() {
-            let looked = stream::iter(keys)
-                .map(|key| self.look_at(key, &remembered.left))
-                .buffered(SIDE_BY_SIDE)
-                .collect::<Vec<_>>()
-                .await;
+            let work = keys
+                .into_iter()
+                .map(|key| self.look_at(key, &remembered.left));
+            let looked = side_by_side(work.collect()).await;
             reports.push(Self::report(name, looked, remembered)?);
         }
         Ok(reports)
@@ -188,16 +185,11 @@ impl Pass<'_> {
                 });
                 continue;
             }
-            let items: Vec<_> = phase
-                .items
-                .iter()
-                .map(|item| (item, read.remove(&item.key)))
-                .collect();
-            let kept = stream::iter(items)
-                .map(|(item, live)| self.keep(at, item, live, &remembered.left))
-                .buffered(SIDE_BY_SIDE)
-                .collect::<Vec<_>>()
-                .await;
+            let work = phase.items.iter().map(|item| {
+                let live = read.remove(&item.key);
+                self.keep(at, item, live, &remembered.left)
+            });
+            let kept = side_by_side(work.collect()).await;
             let report = Self::report(phase.name.clone(), kept, remembered)?;
             may_go_on = self.has_succeeded || report.is_complete();
             reports.push(report);
@@ -213,13 +205,10 @@ impl Pass<'_> {
             .enumerate()
             .flat_map(|(at, phase)| phase.items.iter().map(move |item| (at, item)))
             .collect();
-        let read = stream::iter(items)
-            .map(|(at, item)| async move { (at, item, self.objects.read(&item.key).await) })
-            .buffered(SIDE_BY_SIDE)
-            .collect::<Vec<_>>()
-            .await;
+        let work = items.iter().map(|(_, item)| self.objects.read(&item.key));
+        let read = side_by_side(work.collect()).await;
         let (mut found, mut collisions, mut errors) = (BTreeMap::new(), Vec::new(), Vec::new());
-        for (phase, item, live) in read {
+        for ((phase, item), live) in items.into_iter().zip(read) {
             match live {
                 Ok(live) => {
                     let standing = live.as_ref().map(|live| self.objects.standing(item, live));
@@ -255,7 +244,7 @@ impl Pass<'_> {
         let change = left.get(&item.key).map(|left| self.change(&item.key, left));
         let live = match (live, change) {
             (Some(Read(live)), _) => live,
-            (None, Some(Change::None | Change::Status)) => {
+            (None, Some(Change::None | Change::Status | Change::Taken)) => {
                 return self.look_at(item.key.clone(), left).await;
             }
             (None, Some(Change::Drift) | None) => self.objects.read(&item.key).await?,
@@ -277,30 +266,32 @@ impl Pass<'_> {
         key: ObjectKey,
         left: &BTreeMap<ObjectKey, Left>,
     ) -> Result<(ObjectReport, Left), Failed> {
-        let action = |left: &Left| {
-            if left.is_progressed {
-                Action::Progressed
-            } else {
-                Action::Idle
-            }
+        let known = left.get(&key);
+        let change = known.map_or(Change::Status, |known| self.change(&key, known));
+        let is_taken = change == Change::Taken || known.is_some_and(|known| known.is_progressed);
+        let action = if is_taken {
+            Action::Progressed
+        } else {
+            Action::Idle
         };
-        match left.get(&key) {
-            Some(known) if self.change(&key, known) == Change::None => {
-                let report = ObjectReport {
-                    key,
-                    action: action(known),
-                    probe: known.probe.clone(),
-                };
-                Ok((report, known.clone()))
-            }
-            known => match self.objects.read(&key).await? {
-                Some(object) => {
-                    let action = known.map_or(Action::Idle, action);
-                    Ok(self.left(key, action, &object))
-                }
-                // Gone between the event and now: its own event follows.
-                None => Err(Failed::Gone),
-            },
+        let is_asked = match change {
+            Change::None => false,
+            // Whose status says nothing need not be read to be given away.
+            Change::Taken => concerns(self.probes, &key.gvk),
+            Change::Status | Change::Drift => true,
+        };
+        if let Some(known) = known.filter(|_| !is_asked) {
+            let left = Left {
+                is_progressed: is_taken,
+                ..known.clone()
+            };
+            let probe = left.probe.clone();
+            return Ok((ObjectReport { key, action, probe }, left));
+        }
+        match self.objects.read(&key).await? {
+            Some(object) => Ok(self.left(key, action, &object)),
+            // Gone between the event and now: its own event follows.
+            None => Err(Failed::Gone),
         }
     }
 
@@ -336,21 +327,49 @@ impl Pass<'_> {
             View::Unwatched if self.rereads_unwatched => Change::Drift,
             View::Unwatched if !left.probe.is_true() => Change::Status,
             View::NotYet | View::Unwatched => Change::None,
-            View::Present(seen) => {
-                let is_same = seen.uid == left.seen.uid
-                    && seen.own == left.seen.own
-                    && seen.controller == left.seen.controller;
-                if !is_same {
-                    Change::Drift
-                } else if seen.resource_version != left.seen.resource_version
-                    && concerns(self.probes, &key.gvk)
-                {
-                    Change::Status
-                } else {
-                    Change::None
-                }
-            }
+            View::Present(seen) => self.change_to(key, left, &seen),
         }
+    }
+
+    fn change_to(&self, key: &ObjectKey, left: &Left, seen: &Seen) -> Change {
+        let is_probed = concerns(self.probes, &key.gvk);
+        if seen.uid == left.seen.uid && self.is_taken(seen) {
+            return match (left.is_progressed, is_probed) {
+                (false, _) => Change::Taken,
+                (true, true) if seen.resource_version != left.seen.resource_version => {
+                    Change::Status
+                }
+                (true, _) => Change::None,
+            };
+        }
+        let is_same = seen.uid == left.seen.uid
+            && seen.own == left.seen.own
+            && seen.controller == left.seen.controller
+            && !left.is_progressed;
+        if !is_same {
+            Change::Drift
+        } else if is_probed && seen.resource_version != left.seen.resource_version {
+            Change::Status
+        } else {
+            Change::None
+        }
+    }
+
+    /// Whether a later active revision of the same extension controls what was seen.
+    fn is_taken(&self, seen: &Seen) -> bool {
+        let claim = self.objects.claim;
+        let mut later = claim
+            .siblings
+            .iter()
+            .filter(|sibling| sibling.revision > claim.revision);
+        // A CRD has no controller, only a mark.
+        let is_marked = |name: &str| {
+            let mut marks = seen.revisions.iter();
+            seen.controller.is_none() && marks.any(|(uid, marked)| uid.is_empty() && marked == name)
+        };
+        later.any(|sibling| {
+            seen.controller.as_ref() == Some(&sibling.uid) || is_marked(&sibling.name)
+        })
     }
 
     fn report(

@@ -9,17 +9,13 @@
 
 use std::str::FromStr;
 
-use futures::{StreamExt as _, stream};
-
 use crate::api::object::ObjectKey;
 use crate::apply::objects::{Item, ObjectError, Objects, metadata_of};
 use crate::apply::phases::{Content, PhasesError};
+use crate::apply::side_by_side;
 use crate::apply::watch::{DriftWatches, View};
 use crate::identity::request::Deletion;
 use crate::revision::collision::is_own;
-
-/// How many objects are looked at or deleted at the same time.
-const SIDE_BY_SIDE: usize = 8;
 
 /// What happens to CRDs that are no longer wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -124,13 +120,10 @@ impl Teardown<'_> {
     pub async fn run(&self, content: &Content) -> Result<TornDown, PhasesError> {
         let mut torn_down = TornDown::default();
         for items in self.order(content) {
-            let states = stream::iter(items)
-                .map(|item| async move { (item, self.take_back(item).await) })
-                .buffered(SIDE_BY_SIDE)
-                .collect::<Vec<_>>()
-                .await;
+            let work = items.iter().map(|item| self.take_back(item));
+            let states = side_by_side(work.collect()).await;
             let mut errors = Vec::new();
-            for (item, state) in states {
+            for (item, state) in items.into_iter().zip(states) {
                 let key = item.key.clone();
                 match state {
                     Ok(State::Gone) => {}

@@ -6,6 +6,7 @@
     reason = "acts through the account's client and reads the clock"
 )]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -20,7 +21,7 @@ use crate::api::object::ObjectKey;
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::objects::Objects;
 use crate::apply::permissions::Preflighter;
-use crate::apply::phases::{Content, Pass as PhasesPass, PhasesError, Remembered};
+use crate::apply::phases::{Content, Left, Pass as PhasesPass, PhasesError, Remembered};
 use crate::apply::secrets::{self, ContentError, Reader};
 use crate::apply::teardown::{CrdDeletion, Occasion, Teardown, TornDown};
 use crate::apply::watch::View;
@@ -158,7 +159,7 @@ impl<'a> Work<'a> {
             .identity
             .client_for(&account)
             .map_err(|error| Failure::of(&error))?;
-        let all = ctx.sets.all();
+        let all = ctx.sets.store().state();
         let claim = claim_of(set, &account, all.iter().map(AsRef::as_ref));
         Ok(Self {
             ctx,
@@ -223,12 +224,13 @@ impl<'a> Work<'a> {
         {
             return *step;
         }
+        let before = entry.remembered.left.clone();
         let mut step = match pass.apply(&content, &mut entry.remembered).await {
             Ok(reports) => {
                 entry.read_at = Some(Instant::now());
                 self.note_unwatched(entry, &content);
                 Step {
-                    notes: self.repairs(&reports),
+                    notes: self.repairs(&reports, &before),
                     ..Step::from(rollout(&reports))
                 }
             }
@@ -349,14 +351,21 @@ impl<'a> Work<'a> {
     }
 
     /// What was put right in a revision that was complete before.
-    fn repairs(&self, reports: &[PhaseReport]) -> Vec<Note> {
+    ///
+    /// An object that this process had not seen yet is not counted when it is updated: the first apply after the
+    /// creation also gives up the fields that the API server had filled in.
+    fn repairs(&self, reports: &[PhaseReport], before: &BTreeMap<ObjectKey, Left>) -> Vec<Note> {
         if !self.has_succeeded() {
             return Vec::new();
         }
         let repaired: Vec<String> = reports
             .iter()
             .flat_map(|phase| &phase.objects)
-            .filter(|object| matches!(object.action, Action::Created | Action::Updated))
+            .filter(|object| match object.action {
+                Action::Created => true,
+                Action::Updated => before.contains_key(&object.key),
+                Action::Adopted | Action::Idle | Action::Progressed => false,
+            })
             .map(|object| object.key.to_string())
             .collect();
         if repaired.is_empty() {

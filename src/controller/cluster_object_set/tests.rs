@@ -824,3 +824,81 @@ async fn a_revision_by_hand_with_inline_objects_is_applied() {
         "False/Blocked: revision validation error: revision \"wrong\" (1): phase \"p\": ConfigMap.v1 n/x: metadata.finalizers must be empty"
     );
 }
+
+/// Requests and answers get lost: in the end everything is as it should be, and nothing is left over.
+#[tokio::test]
+async fn whatever_gets_lost_the_end_is_the_same() {
+    for seed in 1..=8 {
+        let mut cluster = Cluster::new().await;
+        let mut second = operator();
+        second[1] = config("2");
+        for (version, manifests) in [("1.0.0", operator()), ("2.0.0", second)] {
+            let wanted = desired(version, &manifests);
+            cluster.server.lose(10, seed);
+            for round in 0..30 {
+                let existing = cluster.revisions();
+                // It fails now and then; what counts is the end.
+                _ = cluster
+                    .ctx
+                    .revisions()
+                    .ensure(&existing, &wanted, &|_| false)
+                    .await;
+                for revision in cluster.revisions() {
+                    cluster.pass(&revision.name).await;
+                }
+                if cluster.server.object(DEPLOYMENT).is_some() {
+                    cluster.make_available(DEPLOYMENT);
+                }
+                if round % 11 == 10 {
+                    cluster = cluster.restarted().await;
+                }
+            }
+            cluster.server.lose(0, 0);
+            for _ in 0..2 {
+                for revision in cluster.revisions() {
+                    cluster.passes(&revision.name).await;
+                }
+                cluster.make_available(DEPLOYMENT);
+            }
+            let newest = cluster.revisions().pop().unwrap();
+            assert!(newest.is_succeeded, "seed {seed}: {:#?}", newest.conditions);
+            assert_eq!(newest.bundle.version, version, "seed {seed}");
+            for path in [CONFIG, DEPLOYMENT] {
+                assert_eq!(cluster.owner(path), newest.name, "seed {seed}");
+            }
+            let entries = &cluster.server.object(CONFIG).unwrap()["metadata"]["managedFields"];
+            assert_eq!(
+                entries.as_array().unwrap().len(),
+                1,
+                "seed {seed}: {entries}"
+            );
+            let revisions = cluster.revisions();
+            assert_eq!(
+                cluster.server.paths("/namespaces/system/secrets/").len(),
+                revisions.len(),
+                "seed {seed}: one Secret for each revision"
+            );
+            assert!(
+                revisions
+                    .iter()
+                    .rev()
+                    .skip(1)
+                    .all(|revision| !revision.is_active()),
+                "seed {seed}"
+            );
+        }
+        cluster.server.lose(10, seed);
+        for _ in 0..30 {
+            let existing = cluster.revisions();
+            // As above.
+            _ = cluster.ctx.revisions().uninstall(&existing).await;
+            for revision in existing {
+                cluster.pass(&revision.name).await;
+            }
+        }
+        assert_eq!(cluster.revisions(), Vec::new(), "seed {seed}");
+        for path in [CONFIG, DEPLOYMENT, CRD] {
+            assert_eq!(cluster.server.object(path), None, "seed {seed}");
+        }
+    }
+}
