@@ -1,9 +1,12 @@
 //! What stories stand on: the runner, the cluster, and the objects in it.
 
 pub(crate) mod cluster;
+pub(crate) mod controller;
 pub(crate) mod objects;
+pub(crate) mod package;
 pub(crate) mod rules;
 mod runner;
+pub(crate) mod stage;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use runner::{Outcome, Story, run, story};

@@ -12,15 +12,22 @@
 )]
 
 mod account_policy;
+mod accounts;
 mod api_rules;
+mod audit;
+mod bad_content;
 mod harness;
+mod lifecycle;
+mod openshift;
+mod restart;
+mod seeds;
 
 use std::process::ExitCode;
 
 use crate::harness::{Story, story};
 
-/// Every story.
-const STORIES: &[Story] = &[
+/// Told before oxolm runs, for it would answer to the objects of these stories.
+const FIRST: &[Story] = &[
     story!("api_rules::catalog_creation", api_rules::catalog_creation),
     story!("api_rules::catalog_status", api_rules::catalog_status),
     story!(
@@ -42,7 +49,43 @@ const STORIES: &[Story] = &[
     ),
 ];
 
+/// Told side by side, with oxolm running.
+const STORIES: &[Story] = &[
+    story!(
+        "lifecycle::install_upgrade_rollback_uninstall",
+        lifecycle::install_upgrade_rollback_uninstall
+    ),
+    story!("lifecycle::drift_is_repaired", lifecycle::drift_is_repaired),
+    story!("accounts::missing_account", accounts::missing_account),
+    story!("accounts::missing_permission", accounts::missing_permission),
+    story!(
+        "accounts::account_that_the_requester_may_not_impersonate",
+        accounts::account_that_the_requester_may_not_impersonate
+    ),
+    story!("bad_content::bad_catalog", bad_content::bad_catalog),
+    story!("bad_content::bad_bundle", bad_content::bad_bundle),
+    story!(
+        "bad_content::a_stuck_rollout_is_superseded",
+        bad_content::a_stuck_rollout_is_superseded
+    ),
+    story!(
+        "restart::killed_in_an_upgrade",
+        restart::killed_in_an_upgrade
+    ),
+    story!(
+        "openshift::an_installed_bundle_blocks_the_update",
+        openshift::an_installed_bundle_blocks_the_update
+    ),
+    story!(
+        "seeds::examples_of_the_documentation",
+        seeds::examples_of_the_documentation
+    ),
+];
+
+/// Told when all others are over: it reads what they left in the audit log.
+const LAST: &[Story] = &[story!("audit::who_wrote_what", audit::who_wrote_what)];
+
 #[tokio::main]
 async fn main() -> ExitCode {
-    harness::run(STORIES, std::env::args().skip(1).collect()).await
+    harness::run(&[FIRST, STORIES, LAST], std::env::args().skip(1).collect()).await
 }

@@ -12,13 +12,17 @@ pub mod secrets;
 pub mod teardown;
 pub mod watch;
 
+use futures::future::BoxFuture;
 use futures::{StreamExt as _, stream};
 
-/// How many objects of one revision are read or written at the same time. More does not make the API server faster,
-/// and other revisions want their turn.
+/// How many objects of one revision are read, written or deleted at the same time. More does not make the API server
+/// faster, and other revisions want their turn.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Awaits all of `work`, at most [`SIDE_BY_SIDE`] at a time. The answers are in the order of the questions.
-async fn side_by_side<F: Future>(work: Vec<F>) -> Vec<F::Output> {
-    stream::iter(work).buffered(SIDE_BY_SIDE).collect().await
+/// The results of `futures`, in their order, a few at a time.
+///
+/// They are boxed because the compiler cannot show that a stream of futures that borrow from its items may be sent to
+/// another thread (rust-lang/rust#102211).
+async fn side_by_side<T>(futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
+    stream::iter(futures).buffered(SIDE_BY_SIDE).collect().await
 }

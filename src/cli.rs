@@ -8,6 +8,7 @@ mod crds;
 mod image;
 mod range;
 mod resolve;
+mod run;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::error::chain;
+use crate::runtime::arguments::RunArguments;
 
 /// A package manager for Kubernetes operators: the OLM v1 API in one binary.
 #[derive(Debug, Parser)]
@@ -30,6 +32,7 @@ enum Command {
     Image(image::Image),
     Range(range::Arguments),
     Resolve(Box<resolve::Resolve>),
+    Run(Box<RunArguments>),
 }
 
 /// The answer of a companion command.
@@ -53,6 +56,7 @@ pub fn main() -> ExitCode {
         Command::Image(arguments) => image::run(&arguments),
         Command::Range(arguments) => range::run(&arguments),
         Command::Resolve(arguments) => resolve::run(&arguments),
+        Command::Run(arguments) => run::run(*arguments),
     };
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

@@ -4,6 +4,12 @@
 //! that changes nothing sends no request. Whatever can change an answer wakes the objects whose answer it is
 //! ([`queue`]). A reconciler is four lines: a step that cannot fail, a pure status, a report, the next time.
 
+pub mod cluster_catalog;
+pub mod cluster_extension;
 pub mod cluster_object_set;
+pub mod cluster_operator;
 pub mod informer;
+pub mod metrics;
 pub mod queue;
+pub mod report;
+pub mod wiring;

@@ -4,6 +4,9 @@
 //! [`Disposition`], never at text. [`Failure`] is the one place where a chain is printed.
 
 use std::error::Error;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 /// What to do after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,11 +112,15 @@ impl std::fmt::Display for Quoted<'_> {
     }
 }
 
+/// The categories that Go's `unicode.IsPrint` counts as printable, the space excepted.
+static PRINTABLE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^[\p{L}\p{M}\p{N}\p{P}\p{S}]$")
+        .expect("the expression is a constant: checked by the tests")
+});
+
 /// Whether a character beyond ASCII is a letter, mark, number, punctuation or symbol.
-///
-/// Rust's own `Debug` escapes by the same categories, marks excepted when they come first; hence the letter before.
 fn is_printable(c: char) -> bool {
-    !format!("{:?}", String::from_iter(['a', c])).contains('\\')
+    PRINTABLE.is_match(c.encode_utf8(&mut [0; 4]))
 }
 
 #[cfg(test)]

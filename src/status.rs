@@ -6,6 +6,8 @@
 pub mod cluster_catalog;
 pub mod cluster_extension;
 pub mod cluster_object_set;
+pub mod cluster_operator;
+pub mod transition;
 
 use std::sync::LazyLock;
 

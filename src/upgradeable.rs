@@ -14,7 +14,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The property that names the last OpenShift minor version that a bundle works on.
+/// The property that names the last `OpenShift` minor version that a bundle works on.
 pub const MAX_OPENSHIFT_VERSION: &str = "olm.maxOpenShiftVersion";
 
 /// The reason of `Upgradeable` False when installed bundles would not survive the next minor version.
@@ -24,7 +24,7 @@ pub const UNREADABLE: &str = "InstalledOLMOperators_FailureGettingExtensionMetad
 /// The reason of `Upgradeable` True.
 pub const AS_EXPECTED: &str = "AsExpected";
 
-/// A minor version of OpenShift. The order counts `4.23` as `5.0`.
+/// A minor version of `OpenShift`. The order counts `4.23` as `5.0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Minor {
     major: u32,
@@ -176,7 +176,7 @@ pub fn maximum(properties: &str) -> Result<Option<Minor>, InvalidProperty> {
 fn maximum_value(raw: &str) -> Result<Minor, InvalidProperty> {
     let invalid = || InvalidProperty::Value(raw.to_owned());
     let text = if raw.starts_with('"') {
-        serde_json::from_str::<String>(raw).map_err(|_| invalid())?
+        serde_json::from_str::<String>(raw).map_err(|_not_text| invalid())?
     } else {
         raw.to_owned()
     };

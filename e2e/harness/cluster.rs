@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, Config};
+
+use super::controller::Controller;
 
 /// The namespace that the chart is installed in.
 pub(crate) const SYSTEM_NAMESPACE: &str = "olmv1-system";
@@ -26,6 +29,8 @@ const ESTABLISHED_DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) struct Cluster {
     /// A client of the cluster's administrator.
     pub(crate) client: Client,
+    /// oxolm, running under the account of the chart.
+    pub(crate) controller: Arc<Controller>,
 }
 
 impl Cluster {
@@ -43,37 +48,9 @@ impl Cluster {
             );
         }
         let client = Client::try_from(Config::infer().await.context("cannot read KUBECONFIG")?)?;
-        let cluster = Self { client };
-        cluster.install_chart().await?;
-        Ok(cluster)
-    }
-
-    async fn install_chart(&self) -> anyhow::Result<()> {
-        let chart = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("charts/oxolm");
-        let mut helm = Command::new("helm");
-        helm.args(["upgrade", "--install", RELEASE])
-            .arg(chart)
-            .args(["--namespace", SYSTEM_NAMESPACE, "--create-namespace"])
-            .args(["--set", "replicas=0"])
-            .stdin(Stdio::null());
-        let helm = tokio::task::spawn_blocking(move || helm.output());
-        let output = tokio::time::timeout(HELM_DEADLINE, helm)
-            .await
-            .context("helm does not end")?
-            .context("helm was not waited for")?
-            .context("cannot run helm")?;
-        if !output.status.success() {
-            bail!("helm: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        for plural in ["clustercatalogs", "clusterextensions", "clusterobjectsets"] {
-            let name = format!("{plural}.olm.operatorframework.io");
-            let established = await_condition(api.clone(), &name, conditions::is_crd_established());
-            tokio::time::timeout(ESTABLISHED_DEADLINE, established)
-                .await
-                .with_context(|| format!("{name} is not served"))??;
-        }
-        Ok(())
+        install_chart(&client).await?;
+        let controller = Arc::new(Controller::prepare(&client).await?);
+        Ok(Self { client, controller })
     }
 
     /// A client that acts as the user `name`, who has only what is granted to that name.
@@ -86,4 +63,32 @@ impl Cluster {
         config.auth_info.impersonate_groups = Some(vec!["system:authenticated".to_owned()]);
         Ok(Client::try_from(config)?)
     }
+}
+
+async fn install_chart(client: &Client) -> anyhow::Result<()> {
+    let chart = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("charts/oxolm");
+    let mut helm = Command::new("helm");
+    helm.args(["upgrade", "--install", RELEASE])
+        .arg(chart)
+        .args(["--namespace", SYSTEM_NAMESPACE, "--create-namespace"])
+        .args(["--set", "replicas=0"])
+        .stdin(Stdio::null());
+    let helm = tokio::task::spawn_blocking(move || helm.output());
+    let output = tokio::time::timeout(HELM_DEADLINE, helm)
+        .await
+        .context("helm does not end")?
+        .context("helm was not waited for")?
+        .context("cannot run helm")?;
+    if !output.status.success() {
+        bail!("helm: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for plural in ["clustercatalogs", "clusterextensions", "clusterobjectsets"] {
+        let name = format!("{plural}.olm.operatorframework.io");
+        let established = await_condition(api.clone(), &name, conditions::is_crd_established());
+        tokio::time::timeout(ESTABLISHED_DEADLINE, established)
+            .await
+            .with_context(|| format!("{name} is not served"))??;
+    }
+    Ok(())
 }

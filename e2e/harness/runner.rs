@@ -23,7 +23,6 @@ pub(crate) enum Outcome {
     /// Everything was as it should be.
     Passed,
     /// It could not be told here, and why.
-    #[expect(dead_code, reason = "for stories that need what not every machine has")]
     Skipped(&'static str),
 }
 
@@ -49,39 +48,50 @@ pub(crate) use story;
 ///
 /// Arguments as for `cargo test`: parts of names, `--exact`, `--skip PART`, `--list`; other options are ignored, so
 /// that what a person passes to all tests does not hurt.
-pub(crate) async fn run(stories: &[Story], arguments: Vec<String>) -> ExitCode {
+pub(crate) async fn run(chapters: &[&[Story]; 3], arguments: Vec<String>) -> ExitCode {
     let choice = Choice::parse(arguments);
-    let chosen: Vec<Story> = stories
-        .iter()
-        .copied()
-        .filter(|story| choice.takes(story.name))
-        .collect();
+    let all: usize = chapters.iter().map(|chapter| chapter.len()).sum();
+    let chosen = chapters.map(|chapter| {
+        let stories = chapter.iter().copied();
+        stories
+            .filter(|story| choice.takes(story.name))
+            .collect::<Vec<Story>>()
+    });
+    let count: usize = chosen.iter().map(Vec::len).sum();
     if choice.lists {
-        for story in &chosen {
+        for story in chosen.iter().flatten() {
             println!("{}: test", story.name);
         }
         return ExitCode::SUCCESS;
     }
-    println!("\nrunning {} tests", chosen.len());
+    println!("\nrunning {count} tests");
     let started = Instant::now();
-    let cluster = match Cluster::prepare().await {
-        Ok(cluster) => Arc::new(cluster),
-        Err(error) => {
-            println!("the cluster is not usable: {error:#}");
-            println!(
-                "\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out"
-            );
-            return ExitCode::from(101);
-        }
-    };
-    let mut results = stream::iter(&chosen)
-        .map(|story| tell(story, cluster.clone()))
-        .buffer_unordered(STORIES_AT_ONCE);
     let mut tally = Tally::default();
-    while let Some((name, result)) = results.next().await {
-        tally.add(name, result);
+    if let Err(error) = tell_all(&chosen, &mut tally).await {
+        println!("the cluster is not usable: {error:#}");
+        println!(
+            "\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out"
+        );
+        return ExitCode::from(101);
     }
-    tally.print(stories.len() - chosen.len(), started.elapsed())
+    tally.print(all - count, started.elapsed())
+}
+
+/// The chapters one after the other, the stories of one side by side. oxolm is started after the first.
+async fn tell_all(chapters: &[Vec<Story>; 3], tally: &mut Tally) -> anyhow::Result<()> {
+    let cluster = Arc::new(Cluster::prepare().await?);
+    for (at, chapter) in chapters.iter().enumerate() {
+        if at == 1 {
+            cluster.controller.restart(&cluster.client).await?;
+        }
+        let mut results = stream::iter(chapter)
+            .map(|story| tell(story, cluster.clone()))
+            .buffer_unordered(STORIES_AT_ONCE);
+        while let Some((name, result)) = results.next().await {
+            tally.add(name, result);
+        }
+    }
+    Ok(())
 }
 
 /// One story under its deadline; a panic is a failure.

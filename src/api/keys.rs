@@ -89,3 +89,9 @@ pub const LEASE_NAME: &str = "9c4404e7.operatorframework.io";
 pub const CATALOGD_LEASE_NAME: &str = "catalogd-operator-lock";
 /// The namespace that oxolm runs in unless told otherwise.
 pub const DEFAULT_SYSTEM_NAMESPACE: &str = "olmv1-system";
+
+/// Annotation of the `ClusterOperator` that oxolm owns; one without it is somebody else's.
+pub const CLUSTER_OPERATOR: &str = "oxolm.dev/cluster-operator";
+
+/// Annotation: an administrator who knows better than the bundle, `<major>.<minor>`.
+pub const MAX_OPENSHIFT_VERSION: &str = "oxolm.dev/max-openshift-version";

@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_types, reason = "asks the API server")]
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
@@ -23,8 +23,6 @@ type Known = BTreeMap<GroupVersion, BTreeMap<String, Resource>>;
 pub struct Discovery {
     client: Client,
     known: Mutex<Known>,
-    /// One request at a time for each group and version.
-    asking: Mutex<BTreeMap<GroupVersion, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl std::fmt::Debug for Discovery {
@@ -50,7 +48,6 @@ impl Discovery {
         Self {
             client,
             known: Mutex::default(),
-            asking: Mutex::default(),
         }
     }
 
@@ -62,15 +59,10 @@ impl Discovery {
         if let Some(resource) = self.known(gvk) {
             return Ok(Some(resource));
         }
-        let group_version = (gvk.group.clone(), gvk.version.clone());
-        let turn = self.turn(&group_version);
-        let _turn = turn.lock().await;
-        if let Some(resource) = self.known(gvk) {
-            return Ok(Some(resource));
-        }
         let resources = self.ask(gvk).await?;
         let found = resources.get(&gvk.kind).cloned();
-        self.lock().insert(group_version, resources);
+        self.lock()
+            .insert((gvk.group.clone(), gvk.version.clone()), resources);
         Ok(found)
     }
 
@@ -117,11 +109,6 @@ impl Discovery {
                 (resource.kind, known)
             })
             .collect())
-    }
-
-    fn turn(&self, group_version: &GroupVersion) -> Arc<tokio::sync::Mutex<()>> {
-        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        asking.entry(group_version.clone()).or_default().clone()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {

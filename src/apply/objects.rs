@@ -273,9 +273,6 @@ impl Objects<'_> {
                     return Ok(None);
                 };
                 live = claimed;
-                if is_as_desired(&desired, &live) {
-                    return done(Action::Created, live);
-                }
             }
         } else if let Some(metadata) = desired.get_mut("metadata").and_then(Value::as_object_mut) {
             let version = live.pointer("/metadata/resourceVersion").cloned();
@@ -300,18 +297,21 @@ impl Objects<'_> {
         object: Value,
     ) -> Result<Option<Value>, ObjectError> {
         let metadata = metadata_of(&object);
-        let Some(operations) = claiming(&metadata) else {
+        let Some(fields) = claimed(metadata.managed_fields.unwrap_or_default()) else {
             return Ok(Some(object));
         };
-        let patch: json_patch::Patch =
-            serde_json::from_value(operations).expect("the patch is written out in `claiming`");
+        let patch: json_patch::Patch = serde_json::from_value(json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
+            {"op": "replace", "path": "/metadata/managedFields", "value": fields},
+        ]))
+        .expect("the patch is written out above");
         let path = path(resource, &item.key);
         let name = &item.key.name;
         let (parameters, patch) = (PatchParams::default(), Patch::Json(patch));
         let sent = request::patch(self.client, &path, name, &parameters, &patch).await;
         match sent {
             Ok(object) => Ok(Some(object)),
-            // A failed test is 422; 404: deleted at once.
+            // A failed `test` is 422; a write in between 409; 404: deleted at once.
             Err(error) if matches!(error.code(), Some(404 | 409 | 422)) => Ok(None),
             Err(source) => Err(failed(&item.key, Step::Claim, source)),
         }
@@ -453,30 +453,27 @@ fn failed(key: &ObjectKey, step: Step, source: RequestError) -> ObjectError {
     }
 }
 
-/// The JSON patch that makes our entry in `managedFields` one of server-side apply; none when nothing is to be done.
-///
-/// It tests the object and the entry, not the resource version: a status that is written meanwhile does no harm.
-fn claiming(metadata: &ObjectMeta) -> Option<Value> {
-    let fields = metadata.managed_fields.as_deref().unwrap_or_default();
-    let place = fields.iter().position(is_own_update)?;
-    let entry = format!("/metadata/managedFields/{place}");
-    let change = if fields.iter().any(is_own_apply) {
-        json!({"op": "remove", "path": entry})
-    } else {
-        json!({"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"})
-    };
-    Some(json!([
-        {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
-        {"op": "test", "path": format!("{entry}/manager"), "value": keys::FIELD_MANAGER_OBJECTS},
-        {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
-        change,
-    ]))
-}
-
-fn is_own_update(entry: &ManagedFieldsEntry) -> bool {
-    entry.operation.as_deref() == Some("Update")
-        && is_own_apply(&ManagedFieldsEntry {
+/// `managedFields` in which our entry is one of server-side apply; none when nothing is to be done.
+fn claimed(fields: Vec<ManagedFieldsEntry>) -> Option<Vec<ManagedFieldsEntry>> {
+    let is_own_update = |entry: &ManagedFieldsEntry| {
+        is_own_apply(&ManagedFieldsEntry {
             operation: Some("Apply".to_owned()),
             ..entry.clone()
-        })
+        }) && entry.operation.as_deref() == Some("Update")
+    };
+    if !fields.iter().any(is_own_update) {
+        return None;
+    }
+    let has_apply = fields.iter().any(is_own_apply);
+    let claimed = fields
+        .into_iter()
+        .filter_map(|entry| match (is_own_update(&entry), has_apply) {
+            (false, _) => Some(entry),
+            (true, true) => None,
+            (true, false) => Some(ManagedFieldsEntry {
+                operation: Some("Apply".to_owned()),
+                ..entry
+            }),
+        });
+    Some(claimed.collect())
 }

@@ -9,11 +9,11 @@
 
 use std::collections::BTreeMap;
 
+use futures::FutureExt as _;
 use serde_json::Value;
 
 use crate::api::object::ObjectKey;
 use crate::apply::objects::{Item, Kept, ObjectError, Objects, metadata_of};
-use crate::apply::side_by_side;
 use crate::apply::watch::{DriftWatches, Seen, View};
 use crate::error::{Classify, Disposition, chain};
 use crate::revision::collision::Standing;
@@ -75,8 +75,6 @@ enum Change {
     None,
     /// Its status may have changed.
     Status,
-    /// A later revision took it.
-    Taken,
     /// It has to be read and compared.
     Drift,
 }
@@ -148,10 +146,11 @@ impl Pass<'_> {
     pub async fn look(&self, remembered: &mut Remembered) -> Result<Vec<PhaseReport>, PhasesError> {
         let mut reports = Vec::new();
         for (name, keys) in remembered.phases.clone() {
-            let work = keys
+            let looked = keys
                 .into_iter()
-                .map(|key| self.look_at(key, &remembered.left));
-            let looked = side_by_side(work.collect()).await;
+                .map(|key| self.look_at(key, &remembered.left).boxed())
+                .collect();
+            let looked = super::side_by_side(looked).await;
             reports.push(Self::report(name, looked, remembered)?);
         }
         Ok(reports)
@@ -185,11 +184,15 @@ impl Pass<'_> {
                 });
                 continue;
             }
-            let work = phase.items.iter().map(|item| {
-                let live = read.remove(&item.key);
-                self.keep(at, item, live, &remembered.left)
-            });
-            let kept = side_by_side(work.collect()).await;
+            let kept = phase
+                .items
+                .iter()
+                .map(|item| {
+                    self.keep(at, item, read.remove(&item.key), &remembered.left)
+                        .boxed()
+                })
+                .collect();
+            let kept = super::side_by_side(kept).await;
             let report = Self::report(phase.name.clone(), kept, remembered)?;
             may_go_on = self.has_succeeded || report.is_complete();
             reports.push(report);
@@ -199,16 +202,16 @@ impl Pass<'_> {
 
     /// Reads every object and looks for collisions. The answer holds the objects as they were read.
     async fn check(&self, content: &Content) -> Result<BTreeMap<ObjectKey, Read>, PhasesError> {
-        let items: Vec<(usize, &Item)> = content
+        let read = content
             .phases
             .iter()
             .enumerate()
             .flat_map(|(at, phase)| phase.items.iter().map(move |item| (at, item)))
+            .map(|(at, item)| async move { (at, item, self.objects.read(&item.key).await) }.boxed())
             .collect();
-        let work = items.iter().map(|(_, item)| self.objects.read(&item.key));
-        let read = side_by_side(work.collect()).await;
+        let read = super::side_by_side(read).await;
         let (mut found, mut collisions, mut errors) = (BTreeMap::new(), Vec::new(), Vec::new());
-        for ((phase, item), live) in items.into_iter().zip(read) {
+        for (phase, item, live) in read {
             match live {
                 Ok(live) => {
                     let standing = live.as_ref().map(|live| self.objects.standing(item, live));
@@ -244,7 +247,7 @@ impl Pass<'_> {
         let change = left.get(&item.key).map(|left| self.change(&item.key, left));
         let live = match (live, change) {
             (Some(Read(live)), _) => live,
-            (None, Some(Change::None | Change::Status | Change::Taken)) => {
+            (None, Some(Change::None | Change::Status)) => {
                 return self.look_at(item.key.clone(), left).await;
             }
             (None, Some(Change::Drift) | None) => self.objects.read(&item.key).await?,
@@ -266,32 +269,30 @@ impl Pass<'_> {
         key: ObjectKey,
         left: &BTreeMap<ObjectKey, Left>,
     ) -> Result<(ObjectReport, Left), Failed> {
-        let known = left.get(&key);
-        let change = known.map_or(Change::Status, |known| self.change(&key, known));
-        let is_taken = change == Change::Taken || known.is_some_and(|known| known.is_progressed);
-        let action = if is_taken {
-            Action::Progressed
-        } else {
-            Action::Idle
+        let action = |left: &Left| {
+            if left.is_progressed {
+                Action::Progressed
+            } else {
+                Action::Idle
+            }
         };
-        let is_asked = match change {
-            Change::None => false,
-            // Whose status says nothing need not be read to be given away.
-            Change::Taken => concerns(self.probes, &key.gvk),
-            Change::Status | Change::Drift => true,
-        };
-        if let Some(known) = known.filter(|_| !is_asked) {
-            let left = Left {
-                is_progressed: is_taken,
-                ..known.clone()
-            };
-            let probe = left.probe.clone();
-            return Ok((ObjectReport { key, action, probe }, left));
-        }
-        match self.objects.read(&key).await? {
-            Some(object) => Ok(self.left(key, action, &object)),
-            // Gone between the event and now: its own event follows.
-            None => Err(Failed::Gone),
+        match left.get(&key) {
+            Some(known) if self.change(&key, known) == Change::None => {
+                let report = ObjectReport {
+                    key,
+                    action: action(known),
+                    probe: known.probe.clone(),
+                };
+                Ok((report, known.clone()))
+            }
+            known => match self.objects.read(&key).await? {
+                Some(object) => {
+                    let action = known.map_or(Action::Idle, action);
+                    Ok(self.left(key, action, &object))
+                }
+                // Gone between the event and now: its own event follows.
+                None => Err(Failed::Gone),
+            },
         }
     }
 
@@ -327,49 +328,21 @@ impl Pass<'_> {
             View::Unwatched if self.rereads_unwatched => Change::Drift,
             View::Unwatched if !left.probe.is_true() => Change::Status,
             View::NotYet | View::Unwatched => Change::None,
-            View::Present(seen) => self.change_to(key, left, &seen),
-        }
-    }
-
-    fn change_to(&self, key: &ObjectKey, left: &Left, seen: &Seen) -> Change {
-        let is_probed = concerns(self.probes, &key.gvk);
-        if seen.uid == left.seen.uid && self.is_taken(seen) {
-            return match (left.is_progressed, is_probed) {
-                (false, _) => Change::Taken,
-                (true, true) if seen.resource_version != left.seen.resource_version => {
+            View::Present(seen) => {
+                let is_same = seen.uid == left.seen.uid
+                    && seen.own == left.seen.own
+                    && seen.controller == left.seen.controller;
+                if !is_same {
+                    Change::Drift
+                } else if seen.resource_version != left.seen.resource_version
+                    && concerns(self.probes, &key.gvk)
+                {
                     Change::Status
+                } else {
+                    Change::None
                 }
-                (true, _) => Change::None,
-            };
+            }
         }
-        let is_same = seen.uid == left.seen.uid
-            && seen.own == left.seen.own
-            && seen.controller == left.seen.controller
-            && !left.is_progressed;
-        if !is_same {
-            Change::Drift
-        } else if is_probed && seen.resource_version != left.seen.resource_version {
-            Change::Status
-        } else {
-            Change::None
-        }
-    }
-
-    /// Whether a later active revision of the same extension controls what was seen.
-    fn is_taken(&self, seen: &Seen) -> bool {
-        let claim = self.objects.claim;
-        let mut later = claim
-            .siblings
-            .iter()
-            .filter(|sibling| sibling.revision > claim.revision);
-        // A CRD has no controller, only a mark.
-        let is_marked = |name: &str| {
-            let mut marks = seen.revisions.iter();
-            seen.controller.is_none() && marks.any(|(uid, marked)| uid.is_empty() && marked == name)
-        };
-        later.any(|sibling| {
-            seen.controller.as_ref() == Some(&sibling.uid) || is_marked(&sibling.name)
-        })
     }
 
     fn report(

@@ -5,8 +5,6 @@
 
 #![expect(clippy::disallowed_types, reason = "writes revisions")]
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
@@ -206,7 +204,7 @@ impl Revisions<'_> {
                 self.finish(&name, &packed, &owner).await?;
                 return Ok(Ensured::Created { name, number });
             }
-            self.drop_secrets(&name, &BTreeSet::new()).await?;
+            self.drop_secrets(&name, &[]).await?;
             if let RevisionPlan::Create {
                 number: next,
                 name: free,
@@ -266,27 +264,22 @@ impl Revisions<'_> {
         packed: &Packed,
         owner: &OwnerReference,
     ) -> Result<(), RevisionError> {
-        let names: BTreeSet<&str> = packed
+        let names: Vec<String> = packed
             .secrets
             .iter()
-            .filter_map(|secret| secret.metadata.name.as_deref())
+            .filter_map(|secret| secret.metadata.name.clone())
             .collect();
-        secrets::own(
-            self.client,
-            self.system_namespace,
-            names.iter().copied(),
-            owner,
-        )
-        .await
-        .map_err(|source| RevisionError::Create {
-            name: name.to_owned(),
-            source,
-        })?;
+        secrets::own(self.client, self.system_namespace, &names, owner)
+            .await
+            .map_err(|source| RevisionError::Create {
+                name: name.to_owned(),
+                source,
+            })?;
         self.drop_secrets(name, &names).await
     }
 
     /// Deletes the Secrets of revision `name` but those in `wanted` and those that have an owner.
-    async fn drop_secrets(&self, name: &str, wanted: &BTreeSet<&str>) -> Result<(), RevisionError> {
+    async fn drop_secrets(&self, name: &str, wanted: &[String]) -> Result<(), RevisionError> {
         let failed = |source| RevisionError::Create {
             name: name.to_owned(),
             source,
@@ -302,7 +295,7 @@ impl Revisions<'_> {
                 .owner_references
                 .is_some_and(|owners| !owners.is_empty());
             let secret_name = metadata.name.unwrap_or_default();
-            if !is_owned && !wanted.contains(secret_name.as_str()) {
+            if !is_owned && !wanted.contains(&secret_name) {
                 request::delete(self.client, &url, &secret_name, &DeleteParams::default())
                     .await
                     .map_err(failed)?;

@@ -377,7 +377,7 @@ pub async fn create(client: &Client, secrets: &[Secret]) -> Result<(), RequestEr
 pub async fn own(
     client: &Client,
     namespace: &str,
-    names: impl IntoIterator<Item = &str>,
+    names: &[String],
     owner: &OwnerReference,
 ) -> Result<(), RequestError> {
     let patch = Patch::Merge(json!({"metadata": {"ownerReferences": [owner]}}));
@@ -547,13 +547,15 @@ mod tests {
             uid: "u".into(),
             ..OwnerReference::default()
         };
-        own(&client, "system", ["s"], &owner).await.unwrap();
+        own(&client, "system", &["s".to_owned()], &owner)
+            .await
+            .unwrap();
         let stored = server
             .object("/api/v1/namespaces/system/secrets/s")
             .unwrap();
         assert_eq!(stored["metadata"]["ownerReferences"][0]["uid"], "u");
         assert!(
-            own(&client, "system", ["none"], &owner)
+            own(&client, "system", &["none".to_owned()], &owner)
                 .await
                 .unwrap_err()
                 .is_not_found()

@@ -9,10 +9,11 @@
 
 use std::str::FromStr;
 
+use futures::FutureExt as _;
+
 use crate::api::object::ObjectKey;
 use crate::apply::objects::{Item, ObjectError, Objects, metadata_of};
 use crate::apply::phases::{Content, PhasesError};
-use crate::apply::side_by_side;
 use crate::apply::watch::{DriftWatches, View};
 use crate::identity::request::Deletion;
 use crate::revision::collision::is_own;
@@ -120,10 +121,13 @@ impl Teardown<'_> {
     pub async fn run(&self, content: &Content) -> Result<TornDown, PhasesError> {
         let mut torn_down = TornDown::default();
         for items in self.order(content) {
-            let work = items.iter().map(|item| self.take_back(item));
-            let states = side_by_side(work.collect()).await;
+            let states = items
+                .into_iter()
+                .map(|item| async move { (item, self.take_back(item).await) }.boxed())
+                .collect();
+            let states = super::side_by_side(states).await;
             let mut errors = Vec::new();
-            for (item, state) in items.into_iter().zip(states) {
+            for (item, state) in states {
                 let key = item.key.clone();
                 match state {
                     Ok(State::Gone) => {}

@@ -357,7 +357,6 @@ fn matters(known: &Seen, seen: &Seen, is_probed: bool) -> bool {
     known.uid != seen.uid
         || known.own != seen.own
         || known.controller != seen.controller
-        || known.revisions != seen.revisions
         || is_probed && known.resource_version != seen.resource_version
 }
 

@@ -164,12 +164,7 @@ async fn tell(
     let (old, (reason, message)) = (of(before), of(after));
     let mut events = Vec::new();
     if old.0 != reason && !step.is_gone {
-        info!(
-            revision = set.name_any(),
-            reason,
-            text = message,
-            "revision changed"
-        );
+        info!(revision = set.name_any(), reason, message, "revision");
         let type_ = match reason.as_str() {
             "RollingOut" | "Succeeded" | "Archived" => EventType::Normal,
             _ => EventType::Warning,
@@ -180,8 +175,8 @@ async fn tell(
         info!(
             revision = set.name_any(),
             reason = note.reason,
-            text = note.text,
-            "note on a revision"
+            message = note.text,
+            "revision"
         );
         let type_ = if note.is_warning {
             EventType::Warning

@@ -7,7 +7,6 @@
 )]
 
 use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -164,27 +163,4 @@ where
         // An error means that the watch has ended: the process is stopping.
         _ = self.store.wait_until_ready().await;
     }
-}
-
-/// Whether two versions of an object differ in anything but status.
-pub fn differs_beyond_status<K: Resource, S: PartialEq>(
-    old: &K,
-    new: &K,
-    spec: impl Fn(&K) -> S,
-) -> bool
-where
-    K::DynamicType: Hash + Eq,
-{
-    let of = |object: &K| {
-        let meta = object.meta();
-        (
-            meta.generation,
-            meta.labels.clone(),
-            meta.annotations.clone(),
-            meta.deletion_timestamp.clone(),
-            meta.finalizers.clone(),
-            meta.owner_references.clone(),
-        )
-    };
-    of(old) != of(new) || spec(old) != spec(new)
 }

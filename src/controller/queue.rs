@@ -17,12 +17,16 @@ use futures::{StreamExt, channel::mpsc};
 use kube::Resource;
 use kube::runtime::controller::{Action, Config, applier};
 use kube::runtime::reflector::{ObjectRef, Store};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::controller::metrics::{Controller, Metrics};
 
 /// The delay after the first failure.
 pub const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// The longest delay between two attempts.
-pub const LAST_DELAY: Duration = Duration::from_secs(300);
+pub const LAST_DELAY: Duration = Duration::from_mins(5);
 
 /// When an object is to be looked at again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,13 +106,25 @@ fn jittered(delay: Duration, name: &str, count: u32) -> Duration {
     delay.mul_f64(1.0 - f64::from(spread) / 1000.0)
 }
 
-/// Runs `pass` for every name that is woken, at most `concurrency` at a time and never two for one object, until
-/// `stop`. A name without an object in `store` is dropped.
+/// How a queue is worked off.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// Which reconciler it is.
+    pub controller: Controller,
+    /// How many objects at the same time.
+    pub concurrency: u16,
+    /// Where passes are counted.
+    pub metrics: Metrics,
+    /// When it ends.
+    pub stop: CancellationToken,
+}
+
+/// Runs `pass` for every name that is woken, never two for one object at a time, until told to stop. A name without an
+/// object in `store` is dropped.
 pub async fn run<K, Fut>(
     listener: Listener,
     store: Store<K>,
-    concurrency: u16,
-    stop: CancellationToken,
+    work: Work,
     pass: impl Fn(Arc<K>) -> Fut + Send + Sync + 'static,
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
@@ -118,13 +134,19 @@ pub async fn run<K, Fut>(
     let requests = listener
         .receiver
         .map(|name| Ok::<_, Infallible>(ObjectRef::<K>::new(&name)))
-        .take_until(stop.cancelled_owned());
+        .take_until(work.stop.cancelled_owned());
+    let (controller, metrics) = (work.controller, work.metrics);
     let reconcile = move |object: Arc<K>, failures: Arc<Failures>| {
         let name = object.meta().name.clone().unwrap_or_default();
         let answer = pass(object);
+        let metrics = metrics.clone();
         Box::pin(async move {
+            let started = Instant::now();
+            metrics.begin(controller);
             // A task of its own: a pass that panics must not take the others with it.
-            let next = tokio::spawn(answer).await.unwrap_or(Next::Retry);
+            let next = tokio::spawn(answer.in_current_span()).await.ok();
+            metrics.end(controller, next, started.elapsed());
+            let next = next.unwrap_or(Next::Retry);
             let action = failures
                 .delay_after(&name, next)
                 .map_or_else(Action::await_change, Action::requeue);
@@ -137,7 +159,7 @@ pub async fn run<K, Fut>(
         failures,
         store,
         requests,
-        Config::default().concurrency(concurrency),
+        Config::default().concurrency(work.concurrency),
     )
     // The only error left is an object that is gone, which needs no pass.
     .for_each(|_| async {})

@@ -110,9 +110,7 @@ impl<R: Read> Documents<R> {
     ) -> Result<Option<T>, StreamError> {
         match self.next_json(accept) {
             Err(StreamError::Document(error)) if self.count <= 1 => {
-                if !self.skip_to_next_line()? {
-                    return Err(StreamError::Document(error));
-                }
+                self.skip_to_next_line();
                 self.format = Format::Yaml;
                 // When it is no YAML either, the first error says more.
                 self.next_yaml(accept)
@@ -164,14 +162,7 @@ impl<R: Read> Documents<R> {
                 Ok(None) => return Ok(None),
                 Ok(Some(chunk)) => {
                     self.refuse_above_limit(chunk.bytes.len())?;
-                    let line = self.input.line;
-                    if chunk.bytes.ends_with(b"\n") {
-                        yaml::normalize(chunk.bytes, line, &mut self.normalizer)?;
-                    } else {
-                        // As in the reference, every line of a file ends with a line break.
-                        let whole = [chunk.bytes, b"\n"].concat();
-                        yaml::normalize(&whole, line, &mut self.normalizer)?;
-                    }
+                    yaml::normalize(chunk.bytes, self.input.line, &mut self.normalizer)?;
                     let position = content_position(chunk.bytes, self.input.line);
                     let consumed = chunk.consumed;
                     let accepted = self.accept(accept, position)?;
@@ -213,26 +204,18 @@ impl<R: Read> Documents<R> {
         })
     }
 
-    /// Skips white space up to the next character or to the end of the line; whether YAML may follow. As in
-    /// the reference, less than four bytes are no YAML.
-    fn skip_to_next_line(&mut self) -> Result<bool, StreamError> {
-        loop {
-            while self.input.bytes().len() < 4 && self.input.read_more()? {}
-            let Some(next) = self.input.bytes().get(..4) else {
-                return Ok(false);
-            };
-            let text = String::from_utf8_lossy(next);
-            match text.chars().next() {
-                None | Some(char::REPLACEMENT_CHARACTER) => return Ok(false),
-                Some(character) if character.is_whitespace() => {
-                    self.input.consume(character.len_utf8());
-                    if character == '\n' {
-                        return Ok(true);
-                    }
-                }
-                Some(_) => return Ok(true),
+    /// Skips white space up to the next character or to the end of the line.
+    fn skip_to_next_line(&mut self) {
+        let window = self.input.bytes();
+        let text = String::from_utf8_lossy(window.get(..GUESS_BYTES).unwrap_or(window));
+        let mut length = 0;
+        for character in text.chars().take_while(|c| c.is_whitespace()) {
+            length += character.len_utf8();
+            if character == '\n' {
+                break;
             }
         }
+        self.input.consume(length);
     }
 }
 

@@ -39,9 +39,9 @@ impl Readiness {
     /// Lines `part: why`, empty when everything is ready.
     pub fn missing(&self) -> String {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.iter()
-            .map(|(part, why)| format!("{part}: {why}\n"))
-            .collect()
+        held.iter().fold(String::new(), |lines, (part, why)| {
+            lines + part + ": " + why + "\n"
+        })
     }
 }
 

@@ -98,7 +98,7 @@ impl Seat {
                     return true;
                 }
                 Ok(Some(holder)) => {
-                    on_wait(&format!("lease {} is held by {holder}", keys::LEASE_NAME))
+                    on_wait(&format!("lease {} is held by {holder}", keys::LEASE_NAME));
                 }
                 Err(error) => {
                     let error = crate::error::chain(&error);

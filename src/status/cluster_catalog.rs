@@ -167,6 +167,10 @@ mod tests {
         condition::find(&status.conditions, kind).map(|c| (c.status.clone(), c.reason.clone()))
     }
 
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "what it is compared with is an option"
+    )]
     fn pair(status: &str, reason: &str) -> Option<(String, String)> {
         Some((status.into(), reason.into()))
     }

@@ -64,19 +64,6 @@ impl Refusal {
     }
 }
 
-/// What got lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Loss {
-    Request,
-    Answer,
-}
-
-impl From<Loss> for Refusal {
-    fn from(loss: Loss) -> Self {
-        Self::new(500, "InternalError", format!("lost: {loss:?}"))
-    }
-}
-
 /// A request, taken apart.
 struct Call {
     method: Method,
@@ -174,13 +161,6 @@ impl ApiServer {
         self.state().failures.push((line.to_owned(), code));
     }
 
-    /// Loses `percent` of the requests from now on, or their answers after they were done, at random by `seed`.
-    pub(crate) fn lose(&self, percent: u64, seed: u64) {
-        let mut state = self.state();
-        state.loses_percent = percent;
-        state.random = seed;
-    }
-
     /// Forbids `account` (`namespace:name`) every request whose line (`METHOD path`) begins so.
     pub(crate) fn forbid(&self, account: &str, line: &str) {
         let user = format!("system:serviceaccount:{account}");
@@ -213,15 +193,9 @@ impl ApiServer {
         let call = Call::of(request).await;
         let mut state = self.state();
         let line = call.line();
-        let loss = state.loss(&line);
-        let mut result = match state.refusal(&call.user, &line) {
-            Some(refusal) => Err(refusal),
-            None if loss == Some(Loss::Request) => Err(Loss::Request.into()),
-            None => state.call(&call),
-        };
-        if loss == Some(Loss::Answer) {
-            result = Err(Loss::Answer.into());
-        }
+        let result = state
+            .refusal(&call.user, &line)
+            .map_or_else(|| state.call(&call), Err);
         let code = match &result {
             Ok(_) => 200,
             Err(refusal) => refusal.code.as_u16(),

@@ -84,7 +84,7 @@ fn named_rooms(code: &str) -> Vec<String> {
     let mut rooms = Vec::new();
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     for (at, _) in code.match_indices("crate::") {
-        let rest = &code[at + "crate::".len()..];
+        let rest = code.get(at + "crate::".len()..).unwrap_or_default();
         if let Some(group) = rest.strip_prefix('{') {
             let mut depth = 1;
             let mut word = String::new();

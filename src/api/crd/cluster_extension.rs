@@ -6,6 +6,10 @@ use super::constraint::Table;
 use super::{DNS1123_LABEL, DNS1123_SUBDOMAIN};
 use crate::version::range::{ADMISSION_PATTERN, MAX_ADMITTED_CHARACTERS};
 
+/// The schema's numbers are signed.
+#[expect(clippy::cast_possible_wrap, reason = "the limit is a two-digit number")]
+const MAX_VERSION_CHARACTERS: i64 = MAX_ADMITTED_CHARACTERS as i64;
+
 /// The version of an installed bundle.
 const BUNDLE_VERSION: &str = r"^([0-9]+)(\.[0-9]+)?(\.[0-9]+)?(-([-0-9A-Za-z]+(\.[-0-9A-Za-z]+)*))?(\+([-0-9A-Za-z]+(-\.[-0-9A-Za-z]+)*))?";
 
@@ -96,7 +100,7 @@ pub(super) const TABLE: Table = &[
     (
         "spec.source.catalog.version",
         &[
-            Number("maxLength", MAX_ADMITTED_CHARACTERS as i64),
+            Number("maxLength", MAX_VERSION_CHARACTERS),
             Matches(ADMISSION_PATTERN, "invalid version expression"),
         ],
     ),

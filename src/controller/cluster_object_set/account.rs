@@ -78,16 +78,6 @@ pub fn claim_of<'a>(
     all: impl IntoIterator<Item = &'a ClusterObjectSet>,
 ) -> Claim {
     let annotation = |key| set.annotations().get(key).cloned().unwrap_or_default();
-    let mut siblings: Vec<Sibling> = all
-        .into_iter()
-        .filter(|other| are_siblings(set, other))
-        .map(|other| Sibling {
-            uid: other.uid().unwrap_or_default(),
-            name: other.name_any(),
-            revision: other.spec.revision,
-        })
-        .collect();
-    siblings.sort_by(|a, b| (a.revision, &a.name).cmp(&(b.revision, &b.name)));
     Claim {
         uid: set.uid().unwrap_or_default(),
         name: set.name_any(),
@@ -98,7 +88,15 @@ pub fn claim_of<'a>(
             namespace: annotation(keys::INSTALL_NAMESPACE),
             account: account.to_string(),
         },
-        siblings,
+        siblings: all
+            .into_iter()
+            .filter(|other| are_siblings(set, other))
+            .map(|other| Sibling {
+                uid: other.uid().unwrap_or_default(),
+                name: other.name_any(),
+                revision: other.spec.revision,
+            })
+            .collect(),
     }
 }
 

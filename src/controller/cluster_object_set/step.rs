@@ -6,7 +6,6 @@
     reason = "acts through the account's client and reads the clock"
 )]
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -21,7 +20,7 @@ use crate::api::object::ObjectKey;
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::objects::Objects;
 use crate::apply::permissions::Preflighter;
-use crate::apply::phases::{Content, Left, Pass as PhasesPass, PhasesError, Remembered};
+use crate::apply::phases::{Content, Pass as PhasesPass, PhasesError, Remembered};
 use crate::apply::secrets::{self, ContentError, Reader};
 use crate::apply::teardown::{CrdDeletion, Occasion, Teardown, TornDown};
 use crate::apply::watch::View;
@@ -159,7 +158,7 @@ impl<'a> Work<'a> {
             .identity
             .client_for(&account)
             .map_err(|error| Failure::of(&error))?;
-        let all = ctx.sets.store().state();
+        let all = ctx.sets.all();
         let claim = claim_of(set, &account, all.iter().map(AsRef::as_ref));
         Ok(Self {
             ctx,
@@ -224,13 +223,12 @@ impl<'a> Work<'a> {
         {
             return *step;
         }
-        let before = entry.remembered.left.clone();
         let mut step = match pass.apply(&content, &mut entry.remembered).await {
             Ok(reports) => {
                 entry.read_at = Some(Instant::now());
                 self.note_unwatched(entry, &content);
                 Step {
-                    notes: self.repairs(&reports, &before),
+                    notes: self.repairs(&reports),
                     ..Step::from(rollout(&reports))
                 }
             }
@@ -267,15 +265,19 @@ impl<'a> Work<'a> {
             .map_err(|error| boxed(Step::failed(&error)))?;
         if !resolved.unowned.is_empty() {
             let owner = owner_reference(&self.claim);
-            let names = resolved.unowned.iter().map(String::as_str);
-            secrets::own(&self.ctx.client, &self.ctx.system_namespace, names, &owner)
-                .await
-                .map_err(|source| {
-                    boxed(Step::failed(&StepError::Own {
-                        name: self.set.name_any(),
-                        source,
-                    }))
-                })?;
+            secrets::own(
+                &self.ctx.client,
+                &self.ctx.system_namespace,
+                &resolved.unowned,
+                &owner,
+            )
+            .await
+            .map_err(|source| {
+                boxed(Step::failed(&StepError::Own {
+                    name: self.set.name_any(),
+                    source,
+                }))
+            })?;
         }
         let content = Arc::new(resolved.content);
         entry.content = Some(content.clone());
@@ -351,21 +353,14 @@ impl<'a> Work<'a> {
     }
 
     /// What was put right in a revision that was complete before.
-    ///
-    /// An object that this process had not seen yet is not counted when it is updated: the first apply after the
-    /// creation also gives up the fields that the API server had filled in.
-    fn repairs(&self, reports: &[PhaseReport], before: &BTreeMap<ObjectKey, Left>) -> Vec<Note> {
+    fn repairs(&self, reports: &[PhaseReport]) -> Vec<Note> {
         if !self.has_succeeded() {
             return Vec::new();
         }
         let repaired: Vec<String> = reports
             .iter()
             .flat_map(|phase| &phase.objects)
-            .filter(|object| match object.action {
-                Action::Created => true,
-                Action::Updated => before.contains_key(&object.key),
-                Action::Adopted | Action::Idle | Action::Progressed => false,
-            })
+            .filter(|object| matches!(object.action, Action::Created | Action::Updated))
             .map(|object| object.key.to_string())
             .collect();
         if repaired.is_empty() {

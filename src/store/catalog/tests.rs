@@ -214,7 +214,7 @@ fn content_that_cannot_be_read_leaves_nothing_behind() {
     assert!(error.is_content());
     assert_eq!(
         chain(&error),
-        "error walking FBC root: p/secret.yaml: line 3, column 1: the document ends before `[` or `{` is closed"
+        "error walking FBC root: p/secret.yaml: line 2, column 8: unclosed bracket '['"
     );
     assert!(!house.path(&image.digest).exists());
     let staging = house.directory.path().join("tmp");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::objects::State;
-use super::{Call, Loss, Refusal, Target};
+use super::{Call, Refusal, Target};
 
 impl State {
     /// Whether the tests want this request refused.
@@ -33,24 +33,6 @@ impl State {
                 format!("{plural} {name:?} is forbidden: User {user:?} cannot do this"),
             )
         })
-    }
-
-    /// Whether this request, or its answer, gets lost. A watch that breaks is another story.
-    pub(super) fn loss(&mut self, line: &str) -> Option<Loss> {
-        if self.loses_percent == 0 || line.starts_with("WATCH") || line.starts_with("LIST") {
-            return None;
-        }
-        // https://en.wikipedia.org/wiki/Linear_congruential_generator
-        self.random = self
-            .random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let drawn = (self.random >> 33) % 200;
-        match (drawn / 2 < self.loses_percent, drawn % 2) {
-            (false, _) => None,
-            (true, 0) => Some(Loss::Request),
-            (true, _) => Some(Loss::Answer),
-        }
     }
 
     pub(super) fn rules_review(&self, call: &Call) -> Value {

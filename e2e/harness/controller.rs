@@ -1,0 +1,185 @@
+//! oxolm itself, run on the machine under the account that the chart made for it.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::PostParams;
+use kube::config::Kubeconfig;
+use kube::{Api, Client};
+
+use super::cluster::{RELEASE, SYSTEM_NAMESPACE};
+
+/// How long oxolm may take to lead.
+const LEADING_DEADLINE: Duration = Duration::from_mins(1);
+/// How long the token may be used: longer than any run.
+const TOKEN_SECONDS: i64 = 6 * 3600;
+
+/// The running process. It ends with the stories.
+pub(crate) struct Controller {
+    folder: tempfile::TempDir,
+    /// What the chart's Deployment runs oxolm with.
+    arguments: Vec<String>,
+    child: Mutex<Option<Child>>,
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        _ = self.kill();
+    }
+}
+
+impl Controller {
+    /// Makes all that oxolm needs; it does not run yet.
+    pub(crate) async fn prepare(client: &Client) -> anyhow::Result<Self> {
+        let arguments = chart_arguments(client).await?;
+        let controller = Self {
+            folder: tempfile::tempdir()?,
+            arguments,
+            child: Mutex::new(None),
+        };
+        fs::write(controller.kubeconfig(), kubeconfig(client).await?)?;
+        Ok(controller)
+    }
+
+    /// Starts oxolm, again or for the first time, on the same cache; waits until it leads.
+    pub(crate) async fn restart(&self, client: &Client) -> anyhow::Result<()> {
+        let log = File::options().create(true).append(true).open(self.log())?;
+        let child = Command::new(env!("CARGO_BIN_EXE_oxolm"))
+            .args(&self.arguments)
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .arg("--cache-dir")
+            .arg(self.folder.path().join("cache"))
+            .args([
+                "--catalogs-server-addr",
+                "127.0.0.1:0",
+                "--health-probe-bind-address",
+                "127.0.0.1:0",
+            ])
+            .args([
+                "--metrics-bind-address",
+                "0",
+                "--log-level",
+                "info,oxolm=debug",
+            ])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("cannot start oxolm")?;
+        let before = holder(client).await?;
+        *self.child.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+        let leads = async {
+            loop {
+                let now = holder(client).await?;
+                if now.starts_with("oxolm_") && now != before {
+                    return anyhow::Ok(());
+                }
+                if let Some(status) = self.ended()? {
+                    bail!("oxolm ended ({status}):\n{}", self.last_lines(30));
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        tokio::time::timeout(LEADING_DEADLINE, leads)
+            .await
+            .with_context(|| format!("oxolm does not lead:\n{}", self.last_lines(30)))?
+    }
+
+    /// Kills oxolm as a crash would.
+    pub(crate) fn kill(&self) -> anyhow::Result<()> {
+        if let Some(mut child) = self
+            .child
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// The last lines of the log, for failures.
+    pub(crate) fn last_lines(&self, count: usize) -> String {
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(count)..].join("\n")
+    }
+
+    fn ended(&self) -> anyhow::Result<Option<std::process::ExitStatus>> {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(match child.as_mut() {
+            Some(child) => child.try_wait()?,
+            None => None,
+        })
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("oxolm.log")
+    }
+}
+
+async fn holder(client: &Client) -> anyhow::Result<String> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
+    let lease = leases.get_opt("9c4404e7.operatorframework.io").await?;
+    Ok(lease
+        .and_then(|lease| lease.spec)
+        .and_then(|spec| spec.holder_identity)
+        .unwrap_or_default())
+}
+
+/// The arguments of the container in the chart's Deployment.
+async fn chart_arguments(client: &Client) -> anyhow::Result<Vec<String>> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
+    let deployment = deployments.get(RELEASE).await?;
+    let pod = deployment
+        .spec
+        .and_then(|spec| spec.template.spec)
+        .context("the chart has a Deployment")?;
+    let container = pod
+        .containers
+        .into_iter()
+        .next()
+        .context("the Deployment has a container")?;
+    container.args.context("the container has arguments")
+}
+
+/// A kubeconfig with nothing but a token of the chart's account.
+async fn kubeconfig(client: &Client) -> anyhow::Result<String> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
+    let request = TokenRequest {
+        spec: TokenRequestSpec {
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        },
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request(RELEASE, &PostParams::default(), &request)
+        .await?;
+    let token = answer
+        .status
+        .map(|status| status.token)
+        .context("the API server gives a token")?;
+    let mut config = serde_json::to_value(Kubeconfig::read()?)?;
+    for user in config["users"]
+        .as_array_mut()
+        .context("the kubeconfig has users")?
+    {
+        user["user"] = serde_json::json!({ "token": token });
+    }
+    Ok(config.to_string())
+}

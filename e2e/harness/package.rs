@@ -1,0 +1,273 @@
+//! Bundles and catalogs for stories, written to a folder and pushed with `oxolm image push`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+
+/// A package of one story: its name is part of the names of all its objects, so that stories do not meet.
+pub(crate) struct Package {
+    pub(crate) name: String,
+    /// The name of the catalog's only channel.
+    pub(crate) channel: &'static str,
+    registry: String,
+    folder: tempfile::TempDir,
+}
+
+/// One bundle.
+#[derive(Clone)]
+pub(crate) struct Bundle {
+    pub(crate) version: &'static str,
+    /// The tag of the operator's image: `unready` and the like mean something to the fake kubelet.
+    pub(crate) tag: &'static str,
+    /// The value of annotation `olm.properties`.
+    pub(crate) properties: Option<&'static str>,
+    /// More manifests: file name and content, in which `PACKAGE` is replaced.
+    pub(crate) manifests: Vec<(&'static str, &'static str)>,
+    /// The supported install mode.
+    pub(crate) mode: &'static str,
+}
+
+impl Bundle {
+    pub(crate) fn new(version: &'static str) -> Self {
+        Self {
+            version,
+            tag: "latest",
+            properties: None,
+            manifests: Vec::new(),
+            mode: "AllNamespaces",
+        }
+    }
+}
+
+/// One entry of the catalog's only channel.
+pub(crate) struct Entry {
+    pub(crate) version: &'static str,
+    /// The version that it replaces; empty for none.
+    pub(crate) replaces: &'static str,
+}
+
+/// `entry("1.1.0", "1.0.0")`
+pub(crate) fn entry(version: &'static str, replaces: &'static str) -> Entry {
+    Entry { version, replaces }
+}
+
+impl Package {
+    /// A package that is pushed to the registry of the cluster.
+    pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
+        let registry = std::env::var("OXOLM_REGISTRY")
+            .context("OXOLM_REGISTRY is not set: hack/cluster env prints it")?;
+        Ok(Self {
+            name: name.to_owned(),
+            channel: "stable",
+            registry,
+            folder: tempfile::tempdir()?,
+        })
+    }
+
+    /// The name of the bundle of a version.
+    pub(crate) fn bundle_name(&self, version: &str) -> String {
+        format!("{}.v{version}", self.name)
+    }
+
+    /// The catalog's reference, by tag.
+    pub(crate) fn catalog(&self, tag: &str) -> String {
+        format!("{}/{}/catalog:{tag}", self.registry, self.name)
+    }
+
+    fn bundle_image(&self, version: &str) -> String {
+        format!("{}/{}/bundle:v{version}", self.registry, self.name)
+    }
+
+    /// Builds and pushes a bundle; the reference by digest.
+    pub(crate) async fn push_bundle(&self, bundle: &Bundle) -> anyhow::Result<String> {
+        let folder = self
+            .folder
+            .path()
+            .join(format!("bundle-{}", bundle.version));
+        self.write_bundle(&folder, bundle)?;
+        push(&folder, &self.bundle_image(bundle.version), "bundle").await
+    }
+
+    /// Builds and pushes a catalog under `tag`; the reference by digest.
+    pub(crate) async fn push_catalog(
+        &self,
+        tag: &str,
+        entries: &[Entry],
+    ) -> anyhow::Result<String> {
+        self.push_catalog_text(tag, &self.catalog_text(entries))
+            .await
+    }
+
+    /// Pushes a catalog of exactly this content.
+    pub(crate) async fn push_catalog_text(&self, tag: &str, text: &str) -> anyhow::Result<String> {
+        let folder = self.folder.path().join(format!("catalog-{tag}"));
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("catalog.yaml"), text)?;
+        push(&folder, &self.catalog(tag), "catalog").await
+    }
+
+    /// File-based catalog content with these entries.
+    pub(crate) fn catalog_text(&self, entries: &[Entry]) -> String {
+        let (package, channel) = (&self.name, self.channel);
+        let mut text = format!(
+            "schema: olm.package\nname: {package}\ndefaultChannel: {channel}\n---\nschema: olm.channel\n\
+             package: {package}\nname: {channel}\nentries:\n"
+        );
+        for entry in entries {
+            _ = writeln!(text, "- name: {}", self.bundle_name(entry.version));
+            if !entry.replaces.is_empty() {
+                _ = writeln!(text, "  replaces: {}", self.bundle_name(entry.replaces));
+            }
+        }
+        for entry in entries {
+            let (name, image, version) = (
+                self.bundle_name(entry.version),
+                self.bundle_image(entry.version),
+                entry.version,
+            );
+            _ = write!(
+                text,
+                "---\nschema: olm.bundle\npackage: {package}\nname: {name}\nimage: {image}\nproperties:\n\
+                 - type: olm.package\n  value: {{packageName: {package}, version: {version}}}\n"
+            );
+        }
+        text
+    }
+
+    fn write_bundle(&self, folder: &Path, bundle: &Bundle) -> anyhow::Result<()> {
+        let mut files: Vec<(PathBuf, String)> = vec![
+            ("metadata/annotations.yaml".into(), ANNOTATIONS.to_owned()),
+            ("manifests/csv.yaml".into(), CSV.to_owned()),
+            ("manifests/crd.yaml".into(), CRD.to_owned()),
+            ("manifests/configmap.yaml".into(), CONFIG_MAP.to_owned()),
+            ("manifests/service.yaml".into(), SERVICE.to_owned()),
+        ];
+        for (name, content) in &bundle.manifests {
+            files.push((Path::new("manifests").join(name), (*content).to_owned()));
+        }
+        let properties = bundle.properties.unwrap_or("[]").replace('\'', "''");
+        for (name, content) in files {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().context("a file has a folder")?)?;
+            let content = content
+                .replace("PACKAGE", &self.name)
+                .replace("VERSION", bundle.version)
+                .replace("TAG", bundle.tag)
+                .replace("MODE", bundle.mode)
+                .replace("PROPERTIES", &properties);
+            fs::write(path, content)?;
+        }
+        Ok(())
+    }
+}
+
+async fn push(folder: &Path, reference: &str, kind: &str) -> anyhow::Result<String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxolm"));
+    command
+        .args(["image", "push"])
+        .arg(folder)
+        .args([reference, "--kind", kind])
+        .stdin(Stdio::null());
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    if !output.status.success() {
+        bail!(
+            "oxolm image push {reference}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let printed = String::from_utf8(output.stdout)?;
+    let pushed = printed.split_whitespace().next_back().map(str::to_owned);
+    pushed.context("oxolm image push prints the reference")
+}
+
+const ANNOTATIONS: &str = "annotations:
+  operators.operatorframework.io.bundle.mediatype.v1: registry+v1
+  operators.operatorframework.io.bundle.manifests.v1: manifests/
+  operators.operatorframework.io.bundle.metadata.v1: metadata/
+  operators.operatorframework.io.bundle.package.v1: PACKAGE
+  operators.operatorframework.io.bundle.channels.v1: stable
+";
+
+const CRD: &str = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: things.PACKAGE.example.com
+spec:
+  group: PACKAGE.example.com
+  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              size: {type: integer}
+";
+
+const CONFIG_MAP: &str = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: PACKAGE-settings
+data:
+  version: VERSION
+";
+
+const SERVICE: &str = "apiVersion: v1
+kind: Service
+metadata:
+  name: PACKAGE-metrics
+spec:
+  selector: {app: PACKAGE}
+  ports:
+  - {name: metrics, port: 8080, targetPort: 8080}
+";
+
+const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata:
+  name: PACKAGE.vVERSION
+  annotations:
+    olm.properties: 'PROPERTIES'
+spec:
+  displayName: PACKAGE
+  version: VERSION
+  installModes:
+  - {type: MODE, supported: true}
+  customresourcedefinitions:
+    owned:
+    - {kind: Thing, name: things.PACKAGE.example.com, version: v1}
+  install:
+    strategy: deployment
+    spec:
+      clusterPermissions:
+      - serviceAccountName: PACKAGE-manager
+        rules:
+        - {apiGroups: [PACKAGE.example.com], resources: [things], verbs: [get, list, watch, update]}
+      permissions:
+      - serviceAccountName: PACKAGE-manager
+        rules:
+        - {apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch]}
+      deployments:
+      - name: PACKAGE-manager
+        spec:
+          replicas: 1
+          selector:
+            matchLabels: {app: PACKAGE}
+          template:
+            metadata:
+              labels: {app: PACKAGE}
+            spec:
+              serviceAccountName: PACKAGE-manager
+              containers:
+              - name: manager
+                image: registry.example.com/PACKAGE:TAG
+";

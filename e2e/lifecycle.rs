@@ -1,0 +1,175 @@
+//! Install, upgrade, forced rollback, uninstall.
+
+use std::sync::Arc;
+
+use anyhow::ensure;
+use oxolm::api::cluster_object_set::LifecycleState;
+use oxolm::api::condition::ConditionType;
+use serde_json::json;
+
+use crate::harness::package::{Bundle, entry};
+use crate::harness::stage::{Stage, message, shape};
+use crate::harness::{Cluster, Outcome};
+
+/// The newest version of a package installs, all its objects are there, labelled, and Installed names the image.
+pub(crate) async fn install_upgrade_rollback_uninstall(
+    cluster: Arc<Cluster>,
+) -> anyhow::Result<Outcome> {
+    let stage = Stage::set(cluster, "lifecycle").await?;
+    for version in ["1.0.0", "1.1.0", "2.0.0"] {
+        stage.package.push_bundle(&Bundle::new(version)).await?;
+    }
+    stage
+        .add_catalog(
+            &stage
+                .package
+                .push_catalog("one", &[entry("1.0.0", "")])
+                .await?,
+        )
+        .await?;
+    stage
+        .add_extension(&json!({"channels": ["stable"]}))
+        .await?;
+
+    let installed = stage.until_installed("1.0.0").await?;
+    ensure!(
+        message(&installed, ConditionType::Installed).contains("/lifecycle/bundle:v1.0.0"),
+        "Installed names the image: {}",
+        message(&installed, ConditionType::Installed)
+    );
+    ensure!(shape(&installed, ConditionType::Resolved) == "True/Resolved");
+    ensure!(shape(&installed, ConditionType::Ready) == "True/Ready");
+    for path in stage.object_paths() {
+        ensure!(stage.exists(&path).await?, "{path} is installed");
+    }
+
+    // A successor in the catalog is installed by itself, as a second revision; the first is archived.
+    let two = [
+        entry("1.0.0", ""),
+        entry("1.1.0", "1.0.0"),
+        entry("2.0.0", ""),
+    ];
+    stage
+        .change_catalog(&stage.package.push_catalog("two", &two).await?)
+        .await?;
+    stage.until_installed("1.1.0").await?;
+    stage
+        .until("revision 1 is archived", |extension| {
+            extension
+                .status
+                .as_ref()
+                .is_some_and(|status| status.active_revisions.len() == 1)
+        })
+        .await?;
+    let first = stage.sets().get("lifecycle-1").await?;
+    ensure!(
+        first.spec.lifecycle_state == LifecycleState::Archived,
+        "the first revision is archived"
+    );
+
+    // No edge leads to 2.0.0: refused, with the reference's text, what to do beside it; what is installed stays.
+    stage.change_extension(&json!({"version": "2.0.0"})).await?;
+    let text = "error upgrading from currently installed version \"1.1.0\": no bundles found for package \"lifecycle\" \
+                matching version \"2.0.0\" in channels [stable]";
+    let refused = stage
+        .until_condition(ConditionType::Progressing, "True/Retrying", text)
+        .await?;
+    ensure!(
+        message(&refused, ConditionType::Progressing) == text,
+        "{}",
+        message(&refused, ConditionType::Progressing)
+    );
+    ensure!(shape(&refused, ConditionType::Resolved) == "False/NoUpgradePath");
+    ensure!(shape(&refused, ConditionType::Installed) == "True/Succeeded");
+
+    // Forced up, and forced back.
+    stage
+        .change_extension(&json!({"upgradeConstraintPolicy": "SelfCertified"}))
+        .await?;
+    stage.until_installed("2.0.0").await?;
+    stage.change_extension(&json!({"version": "1.0.0"})).await?;
+    stage.until_installed("1.0.0").await?;
+
+    stage.uninstall().await?;
+    for path in stage.object_paths() {
+        ensure!(!stage.exists(&path).await?, "{path} is gone");
+    }
+    let sets = stage.sets().list(&kube::api::ListParams::default()).await?;
+    ensure!(
+        sets.items.iter().all(|set| !set
+            .metadata
+            .name
+            .as_deref()
+            .unwrap_or_default()
+            .starts_with("lifecycle-")),
+        "no revision is left"
+    );
+    stage.clear().await?;
+    Ok(Outcome::Passed)
+}
+
+/// An object that somebody deletes or changes comes back; what users add stays.
+pub(crate) async fn drift_is_repaired(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::{DeleteParams, Patch, PatchParams};
+    let stage = Stage::set(cluster, "drift").await?;
+    stage.package.push_bundle(&Bundle::new("1.0.0")).await?;
+    stage
+        .add_catalog(
+            &stage
+                .package
+                .push_catalog("one", &[entry("1.0.0", "")])
+                .await?,
+        )
+        .await?;
+    stage.add_extension(&json!({})).await?;
+    stage.until_installed("1.0.0").await?;
+
+    let maps: kube::Api<ConfigMap> = kube::Api::namespaced(stage.cluster.client.clone(), "drift");
+    let patch = json!({"data": {"version": "changed", "mine": "stays"}});
+    maps.patch(
+        "drift-settings",
+        &PatchParams::default(),
+        &Patch::Merge(patch),
+    )
+    .await?;
+    let value =
+        |map: &ConfigMap, key: &str| map.data.as_ref().and_then(|data| data.get(key).cloned());
+    wait_for(
+        || async {
+            let map = maps.get("drift-settings").await?;
+            Ok(value(&map, "version").as_deref() == Some("1.0.0")
+                && value(&map, "mine").as_deref() == Some("stays"))
+        },
+        "the changed value is set back, the added one stays",
+    )
+    .await?;
+
+    maps.delete("drift-settings", &DeleteParams::default())
+        .await?;
+    wait_for(
+        || async { Ok(maps.get_opt("drift-settings").await?.is_some()) },
+        "the deleted object is back",
+    )
+    .await?;
+    stage.clear().await?;
+    Ok(Outcome::Passed)
+}
+
+async fn wait_for<F, Fut>(holds: F, what: &str) -> anyhow::Result<()>
+where
+    F: Fn() -> Fut,
+    Fut: Future<Output = anyhow::Result<bool>>,
+{
+    let deadline = std::time::Duration::from_secs(30);
+    let looked = async {
+        while !holds().await? {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+        anyhow::Ok(())
+    };
+    match tokio::time::timeout(deadline, looked).await {
+        Ok(result) => result,
+        Err(_) => anyhow::bail!("not in {} s: {what}", deadline.as_secs()),
+    }
+}

@@ -1,0 +1,610 @@
+//! `ClusterCatalog`: canonicalize, fetch, publish, serve; again at each poll.
+//!
+//! Every replica serves; only the leader asks registries for tags and writes objects. A follower serves exactly what
+//! `status.resolvedSource` says.
+
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "catalogs are patched, in time"
+)]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::api::cluster_catalog::{AvailabilityMode, ClusterCatalogStatus, ImageSource};
+use crate::api::condition::{self, ConditionType, is_true};
+use crate::api::{ClusterCatalog, keys};
+use crate::controller::queue::Next;
+use crate::controller::report::{Reporter, status_patch};
+use crate::error::{Classify, Disposition, Failure, Reason, chain};
+use crate::fetch::{FetchError, Fetcher, ImageKind};
+use crate::oci::reference::{CanonicalReference, Reference, ReferenceError};
+use crate::serve::Served;
+use crate::status::cluster_catalog::{Content, Outcome, cluster_catalog};
+use crate::store::catalog::{CatalogError, CatalogStore, StoredCatalog};
+
+/// The longest part of a poll interval by which a poll is delayed, so that catalogs do not poll in step.
+const POLL_JITTER: f64 = 0.01;
+
+/// What the reconciler needs.
+pub struct Context {
+    /// Writes as oxolm itself.
+    pub client: Client,
+    /// Brings images to disk.
+    pub fetcher: Fetcher,
+    /// Published content.
+    pub store: CatalogStore,
+    /// What is being served.
+    pub served: Served,
+    /// The address that people reach the content server at.
+    pub external_address: String,
+    /// Whether this process leads.
+    pub leading: Arc<AtomicBool>,
+    /// Events.
+    pub reporter: Reporter,
+    /// What is known of each catalog beside its object.
+    pub memory: Memory,
+    /// Told what a catalog served before and serves now.
+    pub on_content: ContentListener,
+}
+
+/// Told what a catalog served before and serves now.
+pub type ContentListener =
+    Box<dyn Fn(Option<&StoredCatalog>, Option<&StoredCatalog>) + Send + Sync>;
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("external_address", &self.external_address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is known of each catalog beside its object: the last successful poll, and what is served.
+#[derive(Debug, Default)]
+pub struct Memory {
+    polls: Mutex<BTreeMap<String, Poll>>,
+    served: Mutex<BTreeMap<String, Arc<ServedCatalog>>>,
+}
+
+/// Content that is being served, and the reference that it came from.
+#[derive(Debug)]
+struct ServedCatalog {
+    reference: CanonicalReference,
+    content: Arc<StoredCatalog>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Poll {
+    reference: String,
+    at: Instant,
+}
+
+impl Memory {
+    fn get(&self, name: &str) -> Option<Poll> {
+        self.polls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .cloned()
+    }
+
+    fn set(&self, name: &str, reference: &str) {
+        let poll = Poll {
+            reference: reference.to_owned(),
+            at: Instant::now(),
+        };
+        self.polls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_owned(), poll);
+    }
+
+    fn forget(&self, name: &str) {
+        self.polls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+    }
+
+    fn served(&self, name: &str) -> Option<Arc<ServedCatalog>> {
+        self.served
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .cloned()
+    }
+}
+
+impl Context {
+    /// Serves `served` as `name` and tells who reads it.
+    fn serve(&self, name: &str, served: &Arc<ServedCatalog>) {
+        let before = self
+            .memory
+            .served
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_owned(), served.clone());
+        self.served.set(name, served.content.clone());
+        (self.on_content)(
+            before.map(|before| before.content.clone()).as_deref(),
+            Some(&served.content),
+        );
+    }
+
+    /// Stops serving `name`; whether it was served.
+    fn withdraw(&self, name: &str) -> bool {
+        self.served.remove(name);
+        let before = self
+            .memory
+            .served
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+        if let Some(before) = &before {
+            (self.on_content)(Some(&before.content), None);
+        }
+        before.is_some()
+    }
+}
+
+/// Why content could not be had.
+#[derive(Debug, thiserror::Error)]
+enum SourceError {
+    #[error("source catalog content")]
+    Reference(#[source] ReferenceError),
+    #[error("source catalog content: spec.source.image is missing")]
+    NoImage,
+    #[error("source catalog content")]
+    Fetch { source: FetchError, by_digest: bool },
+    #[error("error storing fbc")]
+    Store {
+        source: CatalogError,
+        by_digest: bool,
+    },
+    #[error("error storing fbc: publishing was interrupted")]
+    Interrupted,
+}
+
+impl Classify for SourceError {
+    fn disposition(&self) -> Disposition {
+        let blocked = Disposition::Terminal(Reason::Blocked);
+        match self {
+            Self::Reference(error) => error.disposition(),
+            // The content of a digest never changes: only another reference helps.
+            Self::NoImage
+            | Self::Fetch {
+                source: FetchError::MissingConfigsLabel,
+                by_digest: true,
+            } => blocked,
+            Self::Store {
+                source,
+                by_digest: true,
+            } if source.is_content() => blocked,
+            Self::Fetch { source, .. } => source.disposition(),
+            Self::Store { .. } | Self::Interrupted => Disposition::Retry,
+        }
+    }
+}
+
+/// One pass over one catalog.
+pub async fn reconcile(catalog: Arc<ClusterCatalog>, ctx: Arc<Context>) -> Next {
+    if !ctx.leading.load(Ordering::Acquire) {
+        return follow(&catalog, &ctx).await;
+    }
+    let name = catalog.name_any();
+    if catalog.metadata.deletion_timestamp.is_some() {
+        return delete(&catalog, &ctx).await;
+    }
+    if let Err(error) = write_metadata(&catalog, &ctx).await {
+        warn!(
+            catalog = name,
+            error = chain(&error),
+            "cannot write the catalog's metadata"
+        );
+        return Next::Retry;
+    }
+    let outcome = step(&catalog, &ctx).await;
+    let status = cluster_catalog(&catalog, &outcome, Timestamp::now());
+    if let Err(error) = report(&catalog, &status, &ctx).await {
+        warn!(
+            catalog = name,
+            error = chain(&error),
+            "cannot write the catalog's status"
+        );
+        return Next::Retry;
+    }
+    next(&catalog, &outcome, &ctx)
+}
+
+/// How far a pass gets. It cannot fail: a failure is an outcome.
+async fn step(catalog: &ClusterCatalog, ctx: &Context) -> Outcome {
+    let name = catalog.name_any();
+    if catalog.spec.availability_mode == AvailabilityMode::Unavailable {
+        if ctx.withdraw(&name) {
+            info!(
+                catalog = name,
+                "stopped serving catalog: its availability mode is Unavailable"
+            );
+        }
+        ctx.memory.forget(&name);
+        return Outcome::SetUnavailable;
+    }
+    match wanted(catalog, ctx).await {
+        Ok(served) => Outcome::Served(content_of(&served, &name, ctx)),
+        Err(error) => {
+            ctx.memory.forget(&name);
+            let served = ctx
+                .memory
+                .served(&name)
+                .map(|served| content_of(&served, &name, ctx));
+            Outcome::Failed {
+                failure: Failure::of(&error),
+                served,
+            }
+        }
+    }
+}
+
+/// Makes the wanted content be served.
+async fn wanted(
+    catalog: &ClusterCatalog,
+    ctx: &Context,
+) -> Result<Arc<ServedCatalog>, SourceError> {
+    let name = catalog.name_any();
+    let image = catalog
+        .spec
+        .source
+        .image
+        .as_ref()
+        .ok_or(SourceError::NoImage)?;
+    let reference = Reference::parse(&image.reference).map_err(SourceError::Reference)?;
+    let by_digest = reference.is_digest();
+    let serving = ctx.memory.served(&name);
+    if let Some(served) = &serving
+        && !is_poll_due(catalog, image, served, ctx)
+    {
+        return Ok(served.clone());
+    }
+    let canonical = match reference.canonical() {
+        Some(canonical) => canonical,
+        None => ctx
+            .fetcher
+            .canonicalize(&reference)
+            .await
+            .map_err(|source| SourceError::Fetch { source, by_digest })?,
+    };
+    let served = match serving {
+        Some(served) if served.reference == canonical => served,
+        _ => publish(&name, &canonical, by_digest, ctx).await?,
+    };
+    ctx.memory.set(&name, &image.reference);
+    Ok(served)
+}
+
+/// Fetches and publishes `canonical`, and serves it as `name`.
+async fn publish(
+    name: &str,
+    canonical: &CanonicalReference,
+    by_digest: bool,
+    ctx: &Context,
+) -> Result<Arc<ServedCatalog>, SourceError> {
+    let started = Instant::now();
+    let image = ctx
+        .fetcher
+        .fetch(canonical, ImageKind::Catalog)
+        .await
+        .map_err(|source| SourceError::Fetch { source, by_digest })?;
+    let store = ctx.store.clone();
+    let stored = spawn_blocking(move || store.publish(&image))
+        .await
+        .map_err(|_join| SourceError::Interrupted)?
+        .map_err(|source| SourceError::Store { source, by_digest })?;
+    let served = Arc::new(ServedCatalog {
+        reference: canonical.clone(),
+        content: Arc::new(stored),
+    });
+    ctx.serve(name, &served);
+    info!(catalog = name, reference = %canonical, elapsed = ?started.elapsed(), "published catalog");
+    Ok(served)
+}
+
+/// Whether the registry is to be asked: never for what is served of a digest; for a tag when the reference was edited or
+/// the poll interval is over.
+fn is_poll_due(
+    catalog: &ClusterCatalog,
+    image: &ImageSource,
+    served: &ServedCatalog,
+    ctx: &Context,
+) -> bool {
+    let name = catalog.name_any();
+    let Some(poll) = ctx.memory.get(&name) else {
+        // After a restart: what the status says was taken from this reference, with success, needs no registry.
+        let is_settled = catalog.status.as_ref().is_some_and(|status| {
+            let progressing = condition::find(&status.conditions, ConditionType::Progressing);
+            progressing.is_some_and(|one| one.reason == condition::Reason::Succeeded.as_str())
+                && status.observed_generation == catalog.metadata.generation
+                && resolved(status) == Some(served.reference.to_string())
+        });
+        if is_settled {
+            ctx.memory.set(&name, &image.reference);
+        }
+        return !is_settled;
+    };
+    poll.reference != image.reference
+        || interval(image).is_some_and(|interval| poll.at.elapsed() >= interval)
+}
+
+fn interval(image: &ImageSource) -> Option<Duration> {
+    let minutes = u64::try_from(image.poll_interval_minutes?).ok()?;
+    Some(Duration::from_secs(minutes.saturating_mul(60)))
+}
+
+fn resolved(status: &ClusterCatalogStatus) -> Option<String> {
+    Some(
+        status
+            .resolved_source
+            .as_ref()?
+            .image
+            .as_ref()?
+            .reference
+            .clone(),
+    )
+}
+
+fn content_of(served: &ServedCatalog, name: &str, ctx: &Context) -> Content {
+    Content {
+        reference: served.reference.to_string(),
+        unpacked_at: served.content.unpacked_at(),
+        base_url: format!("https://{}/catalogs/{name}", ctx.external_address),
+    }
+}
+
+fn next(catalog: &ClusterCatalog, outcome: &Outcome, ctx: &Context) -> Next {
+    match outcome {
+        Outcome::SetUnavailable => Next::OnChange,
+        Outcome::Failed { failure, .. } => match failure.disposition {
+            Disposition::Retry => Next::Retry,
+            Disposition::Terminal(_) => Next::OnChange,
+        },
+        Outcome::Served(_) => {
+            let interval = catalog.spec.source.image.as_ref().and_then(interval);
+            let elapsed = ctx
+                .memory
+                .get(&catalog.name_any())
+                .map_or(Duration::ZERO, |poll| poll.at.elapsed());
+            interval.map_or(Next::OnChange, |interval| {
+                let jitter = interval.mul_f64(POLL_JITTER * spread(&catalog.name_any()));
+                Next::After((interval + jitter).saturating_sub(elapsed))
+            })
+        }
+    }
+}
+
+/// A number from 0 to 1 that is the catalog's own.
+fn spread(name: &str) -> f64 {
+    let sum = name.bytes().fold(7_u32, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
+    });
+    f64::from(sum % 1000) / 1000.0
+}
+
+/// A follower serves what the leader says, and writes nothing.
+async fn follow(catalog: &ClusterCatalog, ctx: &Context) -> Next {
+    let name = catalog.name_any();
+    let is_wanted = catalog.metadata.deletion_timestamp.is_none()
+        && catalog.spec.availability_mode == AvailabilityMode::Available;
+    let reference = catalog
+        .status
+        .as_ref()
+        .and_then(resolved)
+        .filter(|_| is_wanted);
+    let Some(reference) = reference else {
+        if ctx.withdraw(&name) {
+            info!(
+                catalog = name,
+                "stopped serving catalog: the leader does not serve it"
+            );
+        }
+        return Next::OnChange;
+    };
+    if ctx
+        .memory
+        .served(&name)
+        .is_some_and(|served| served.reference.to_string() == reference)
+    {
+        return Next::OnChange;
+    }
+    let canonical = match CanonicalReference::parse(&reference) {
+        Ok(canonical) => canonical,
+        Err(error) => {
+            warn!(
+                catalog = name,
+                error = chain(&error),
+                "cannot follow the catalog's status"
+            );
+            return Next::OnChange;
+        }
+    };
+    match publish(&name, &canonical, true, ctx).await {
+        Ok(_) => Next::OnChange,
+        Err(error) => {
+            warn!(
+                catalog = name,
+                error = chain(&error),
+                "cannot serve what the leader serves"
+            );
+            Next::Retry
+        }
+    }
+}
+
+/// Serves at once what is on disk for `catalog`, without a registry. False when it is not there.
+pub async fn restore(catalog: &ClusterCatalog, ctx: &Context) -> bool {
+    let name = catalog.name_any();
+    let wanted = catalog.spec.availability_mode == AvailabilityMode::Available;
+    let reference = catalog
+        .status
+        .as_ref()
+        .and_then(resolved)
+        .filter(|_| wanted);
+    let Some(canonical) =
+        reference.and_then(|reference| CanonicalReference::parse(&reference).ok())
+    else {
+        return false;
+    };
+    let (store, digest) = (ctx.store.clone(), canonical.digest.clone());
+    match spawn_blocking(move || store.open(&digest)).await {
+        Ok(Ok(Some(stored))) => {
+            ctx.serve(
+                &name,
+                &Arc::new(ServedCatalog {
+                    reference: canonical,
+                    content: Arc::new(stored),
+                }),
+            );
+            debug!(catalog = name, "serving from disk");
+            true
+        }
+        Ok(Ok(None)) | Err(_) => false,
+        Ok(Err(error)) => {
+            warn!(
+                catalog = name,
+                error = chain(&error),
+                "content on disk is not usable; it will be unpacked again"
+            );
+            false
+        }
+    }
+}
+
+/// The finalizer and the label of the catalog's own name, in one patch, only when one is missing.
+async fn write_metadata(catalog: &ClusterCatalog, ctx: &Context) -> Result<(), kube::Error> {
+    let name = catalog.name_any();
+    let wants_finalizer = catalog.spec.availability_mode == AvailabilityMode::Available;
+    let has_finalizer = has_finalizer(catalog);
+    let label_is_right = catalog.labels().get(keys::METADATA_NAME) == Some(&name);
+    let mut metadata = json!({});
+    if wants_finalizer != has_finalizer {
+        metadata = finalizers(catalog, wants_finalizer);
+    }
+    if !label_is_right && let Some(map) = metadata.as_object_mut() {
+        map.insert("labels".to_owned(), json!({ keys::METADATA_NAME: name }));
+    }
+    if metadata.as_object().is_none_or(serde_json::Map::is_empty) {
+        return Ok(());
+    }
+    patch_metadata(catalog, &metadata, ctx).await
+}
+
+fn has_finalizer(catalog: &ClusterCatalog) -> bool {
+    catalog
+        .finalizers()
+        .iter()
+        .any(|one| one == keys::FINALIZER_DELETE_SERVER_CACHE)
+}
+
+/// The finalizer list with or without ours, guarded by the version that it was read at.
+fn finalizers(catalog: &ClusterCatalog, with_ours: bool) -> serde_json::Value {
+    let mut list: Vec<String> = catalog
+        .finalizers()
+        .iter()
+        .filter(|one| *one != keys::FINALIZER_DELETE_SERVER_CACHE)
+        .cloned()
+        .collect();
+    if with_ours {
+        list.push(keys::FINALIZER_DELETE_SERVER_CACHE.to_owned());
+    }
+    json!({ "finalizers": list, "resourceVersion": catalog.resource_version() })
+}
+
+async fn patch_metadata(
+    catalog: &ClusterCatalog,
+    metadata: &serde_json::Value,
+    ctx: &Context,
+) -> Result<(), kube::Error> {
+    let api: Api<ClusterCatalog> = Api::all(ctx.client.clone());
+    let patch = Patch::Merge(json!({ "metadata": metadata }));
+    api.patch(&catalog.name_any(), &PatchParams::default(), &patch)
+        .await
+        .map(|_| ())
+}
+
+async fn delete(catalog: &ClusterCatalog, ctx: &Context) -> Next {
+    let name = catalog.name_any();
+    if ctx.withdraw(&name) {
+        info!(catalog = name, "stopped serving catalog: it is deleted");
+    }
+    ctx.memory.forget(&name);
+    if !has_finalizer(catalog) {
+        return Next::OnChange;
+    }
+    match patch_metadata(catalog, &finalizers(catalog, false), ctx).await {
+        Ok(()) => Next::OnChange,
+        Err(kube::Error::Api(status)) if status.is_not_found() => Next::OnChange,
+        Err(error) => {
+            warn!(
+                catalog = name,
+                error = chain(&error),
+                "cannot remove the catalog's finalizer"
+            );
+            Next::Retry
+        }
+    }
+}
+
+async fn report(
+    catalog: &ClusterCatalog,
+    status: &ClusterCatalogStatus,
+    ctx: &Context,
+) -> Result<(), kube::Error> {
+    if catalog.status.as_ref() == Some(status) {
+        return Ok(());
+    }
+    let api: Api<ClusterCatalog> = Api::all(ctx.client.clone());
+    let patch = status_patch(catalog.status.as_ref(), status);
+    api.patch_status(
+        &catalog.name_any(),
+        &PatchParams::default(),
+        &Patch::Merge(patch),
+    )
+    .await?;
+    let before = catalog
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
+    ctx.reporter
+        .transitions(catalog, before, &status.conditions)
+        .await;
+    Ok(())
+}
+
+/// The names of the catalogs that are served by the leader and not here.
+pub fn not_on_disk(catalogs: &[Arc<ClusterCatalog>], ctx: &Context) -> Vec<String> {
+    let is_serving = |catalog: &&Arc<ClusterCatalog>| {
+        catalog
+            .status
+            .as_ref()
+            .is_some_and(|status| is_true(&status.conditions, ConditionType::Serving))
+    };
+    let names = catalogs
+        .iter()
+        .filter(is_serving)
+        .map(|catalog| catalog.name_any());
+    names
+        .filter(|name| ctx.memory.served(name).is_none())
+        .collect()
+}

@@ -1,0 +1,177 @@
+//! The objects that a bundle means for an extension: canonicalize, fetch, render, put into phases.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use crate::api::ClusterExtension;
+use crate::bundle::{LoadError, RegistryV1};
+use crate::error::{Classify, Disposition, Reason};
+use crate::fetch::{FetchError, Fetcher, ImageKind};
+use crate::oci::reference::{CanonicalReference, Reference, ReferenceError};
+use crate::render::{self, Provider, RenderError, RenderOptions};
+use crate::store::bundle::{ReadBundleError, read_bundle_files};
+
+/// After this time a tag is looked up again although neither spec nor catalog changed.
+const TAG_LIFETIME: Duration = Duration::from_mins(15);
+
+/// Why there is no content.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ContentError {
+    /// The catalog names no image, or not properly.
+    #[error(transparent)]
+    Reference(#[from] ReferenceError),
+    /// The image cannot be had.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The files of the bundle cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadBundleError),
+    /// It is not a registry+v1 bundle.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// It cannot be rendered as asked.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// The task that renders died.
+    #[error("rendering the bundle was interrupted")]
+    Interrupted,
+}
+
+impl Classify for ContentError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Reference(error) => error.disposition(),
+            Self::Fetch(error) => error.disposition(),
+            Self::Render(error) => error.disposition(),
+            Self::Load(_) => Disposition::Terminal(Reason::Blocked),
+            Self::Read(_) | Self::Interrupted => Disposition::Retry,
+        }
+    }
+}
+
+impl ContentError {
+    /// Whether only the image could not be had: what is installed from it can stay meanwhile.
+    pub(super) fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Fetch(_) | Self::Read(_) | Self::Interrupted => true,
+            Self::Reference(_) | Self::Load(_) | Self::Render(_) => false,
+        }
+    }
+}
+
+/// A rendered bundle.
+#[derive(Debug)]
+pub(super) struct Content {
+    /// The objects, as rendered.
+    pub(super) objects: Vec<Value>,
+    /// The merged properties, a JSON array; none if it has none.
+    pub(super) properties: Option<String>,
+    /// Whether it has webhooks, which need certificates.
+    pub(super) needs_certificates: bool,
+}
+
+/// Which digests tags had, by extension.
+#[derive(Debug, Default)]
+pub(super) struct Tags(Mutex<BTreeMap<String, Tag>>);
+
+#[derive(Debug, Clone)]
+struct Tag {
+    key: String,
+    canonical: CanonicalReference,
+    looked_up: Instant,
+}
+
+impl Tags {
+    /// The digest of `image` for `extension`; `key` changes with spec and catalog. A tag is looked up once per key, and
+    /// again after [`TAG_LIFETIME`].
+    pub(super) async fn canonicalize(
+        &self,
+        fetcher: &Fetcher,
+        extension: &str,
+        image: &str,
+        key: &str,
+    ) -> Result<CanonicalReference, ContentError> {
+        let reference = Reference::parse(image)?;
+        if let Some(canonical) = reference.canonical() {
+            return Ok(canonical);
+        }
+        let key = format!("{image} {key}");
+        let known = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(extension)
+            .cloned();
+        if let Some(tag) =
+            known.filter(|tag| tag.key == key && tag.looked_up.elapsed() < TAG_LIFETIME)
+        {
+            return Ok(tag.canonical);
+        }
+        let canonical = fetcher.canonicalize(&reference).await?;
+        let tag = Tag {
+            key,
+            canonical: canonical.clone(),
+            looked_up: Instant::now(),
+        };
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(extension.to_owned(), tag);
+        Ok(canonical)
+    }
+
+    /// Forgets a deleted extension.
+    pub(super) fn forget(&self, extension: &str) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(extension);
+    }
+}
+
+/// Fetches and renders `image` for `extension`.
+pub(super) async fn content(
+    fetcher: &Fetcher,
+    extension: Arc<ClusterExtension>,
+    image: &CanonicalReference,
+    certificates: Provider,
+) -> Result<Content, ContentError> {
+    let unpacked = fetcher.fetch(image, ImageKind::Bundle).await?;
+    let namespace = extension.spec.namespace.clone();
+    let config = extension
+        .spec
+        .config
+        .as_ref()
+        .and_then(|config| config.inline.clone())
+        .map(Value::Object);
+    // Reading and rendering a large bundle takes tens of milliseconds.
+    spawn_blocking(move || render_files(&unpacked.root, &namespace, config.as_ref(), certificates))
+        .await
+        .map_err(|_join| ContentError::Interrupted)?
+}
+
+fn render_files(
+    root: &Path,
+    namespace: &str,
+    config: Option<&Value>,
+    certificates: Provider,
+) -> Result<Content, ContentError> {
+    let bundle = RegistryV1::load(&read_bundle_files(root)?)?;
+    let options = RenderOptions {
+        install_namespace: namespace,
+        config,
+        certificates,
+    };
+    let manifests = render::render(&bundle, &options)?;
+    Ok(Content {
+        objects: manifests.objects,
+        properties: bundle.properties().map(str::to_owned),
+        needs_certificates: !bundle.csv.spec.webhook_definitions.is_empty(),
+    })
+}

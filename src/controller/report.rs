@@ -1,0 +1,165 @@
+//! Writing what a pass found: a status patch, and one event and one log line per transition.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "events are written to the API server"
+)]
+
+use kube::runtime::events::{Event, EventType, Recorder, Reporter as EventReporter};
+use kube::{Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tracing::{info, warn};
+
+use crate::api::condition::Condition;
+use crate::error::chain;
+use crate::status::transition::{self, Transition, Weight};
+
+/// The controller's name in events.
+const CONTROLLER: &str = "oxolm";
+
+/// The longest note that the events API takes, in bytes.
+const NOTE_LIMIT_BYTES: usize = 1024;
+
+/// Publishes events about objects of our kinds.
+#[derive(Clone)]
+pub struct Reporter {
+    recorder: Recorder,
+}
+
+impl std::fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reporter").finish_non_exhaustive()
+    }
+}
+
+impl Reporter {
+    /// Publishes through `client`, as `instance` (the Pod's name).
+    pub fn new(client: Client, instance: &str) -> Self {
+        let reporter = EventReporter {
+            controller: CONTROLLER.to_owned(),
+            instance: Some(instance.to_owned()),
+        };
+        Self {
+            recorder: Recorder::new(client, reporter),
+        }
+    }
+
+    /// The recorder itself, for events that are no transitions.
+    pub fn recorder(&self) -> Recorder {
+        self.recorder.clone()
+    }
+
+    /// One event and one log line for each transition between two lists of conditions.
+    pub async fn transitions<K>(&self, object: &K, before: &[Condition], after: &[Condition])
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        for transition in transition::between(before, after) {
+            self.publish(object, &transition).await;
+        }
+    }
+
+    /// One event and one log line.
+    pub async fn publish<K>(&self, object: &K, transition: &Transition)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let kind = K::kind(&()).into_owned();
+        let name = object.name_any();
+        let Transition {
+            weight,
+            reason,
+            note,
+        } = transition;
+        match weight {
+            Weight::Normal => info!(kind, name, reason, note, "status changed"),
+            Weight::Warning => warn!(kind, name, reason, note, "status changed"),
+        }
+        let event = Event {
+            type_: match weight {
+                Weight::Normal => EventType::Normal,
+                Weight::Warning => EventType::Warning,
+            },
+            reason: reason.clone(),
+            note: Some(shortened(note)),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        // An event that is lost is a pity, not a failure: the status says the same.
+        if let Err(error) = self.recorder.publish(&event, &object.object_ref(&())).await {
+            warn!(
+                kind,
+                name,
+                reason,
+                error = chain(&error),
+                "cannot publish the event"
+            );
+        }
+    }
+}
+
+fn shortened(note: &str) -> String {
+    if note.len() <= NOTE_LIMIT_BYTES {
+        return note.to_owned();
+    }
+    let mut end = NOTE_LIMIT_BYTES - "…".len();
+    while !note.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", note.get(..end).unwrap_or_default())
+}
+
+/// A JSON merge patch that turns the status `old` into `new`: fields that `new` lacks are set to null.
+pub fn status_patch<S: Serialize>(old: Option<&S>, new: &S) -> Value {
+    let fields = |status: Option<&S>| match status.map(serde_json::to_value) {
+        Some(Ok(Value::Object(fields))) => fields,
+        _ => Map::new(),
+    };
+    let (old, mut new) = (fields(old), fields(Some(new)));
+    for key in old.keys() {
+        new.entry(key.clone()).or_insert(Value::Null);
+    }
+    // Objects are merged member by member, so a member that went away needs its null, too.
+    for (key, value) in &mut new {
+        if let (Some(Value::Object(before)), Value::Object(after)) = (old.get(key), value) {
+            clear_removed(before, after);
+        }
+    }
+    json!({ "status": new })
+}
+
+fn clear_removed(before: &Map<String, Value>, after: &mut Map<String, Value>) {
+    for (key, old) in before {
+        match (old, after.get_mut(key)) {
+            (_, None) => {
+                after.insert(key.clone(), Value::Null);
+            }
+            (Value::Object(old), Some(Value::Object(new))) => clear_removed(old, new),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_went_away_is_set_to_null() {
+        let old = json!({"a": 1, "b": {"c": 1, "d": {"e": 1}}, "f": [1]});
+        let new = json!({"a": 2, "b": {"d": {}}, "g": 3});
+        assert_eq!(
+            status_patch(Some(&old), &new),
+            json!({"status": {"a": 2, "b": {"c": null, "d": {"e": null}}, "f": null, "g": 3}})
+        );
+        assert_eq!(status_patch(None, &new), json!({"status": new}));
+    }
+
+    #[test]
+    fn long_notes_are_cut_on_a_character_boundary() {
+        let note = shortened(&"ä".repeat(NOTE_LIMIT_BYTES));
+        assert!(note.len() <= NOTE_LIMIT_BYTES && note.ends_with('…'));
+        assert_eq!(shortened("short"), "short");
+    }
+}

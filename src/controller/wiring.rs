@@ -1,0 +1,183 @@
+//! Who is woken by what (D22 of the design: whatever can change an answer triggers it).
+
+use std::sync::Arc;
+
+use kube::Resource;
+use kube::ResourceExt;
+
+use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
+use crate::controller::informer::{Change, Informer};
+use crate::controller::queue::Queue;
+use crate::identity::accounts;
+use crate::revision::Account;
+
+/// The queues of the three kinds.
+#[derive(Debug, Clone)]
+pub struct Queues {
+    /// `ClusterCatalog`s.
+    pub catalogs: Queue,
+    /// `ClusterExtension`s.
+    pub extensions: Queue,
+    /// `ClusterObjectSet`s.
+    pub sets: Queue,
+}
+
+impl Queues {
+    /// A catalog changed: it is looked at, and, if anything but its status did, every extension is, for any of them may
+    /// select it now. A change of content is told by [`Self::content_changed`].
+    pub fn catalog_changed(
+        &self,
+        change: &Change<ClusterCatalog>,
+        extensions: Option<&Informer<ClusterExtension>>,
+    ) {
+        let (name, concerns_extensions) = match change {
+            Change::Applied {
+                old: Some(old),
+                new,
+            } => (new.name_any(), selection_differs(old, new)),
+            Change::Applied { old: None, new } => (new.name_any(), true),
+            Change::Deleted { old } => (old.name_any(), true),
+        };
+        self.catalogs.wake(&name);
+        if concerns_extensions && let Some(extensions) = extensions {
+            self.all_extensions(extensions);
+        }
+    }
+
+    /// An extension changed: it is looked at, unless only its status did.
+    pub fn extension_changed(&self, change: &Change<ClusterExtension>) {
+        match change {
+            Change::Applied {
+                old: Some(old),
+                new,
+            } if is_echo(old, new) => {}
+            Change::Applied { new, .. } => self.extensions.wake(&new.name_any()),
+            Change::Deleted { .. } => {}
+        }
+    }
+
+    /// A revision changed: it is looked at, unless only its status did; and the extension that owns it is.
+    pub fn set_changed(&self, change: &Change<ClusterObjectSet>) {
+        let set: &Arc<ClusterObjectSet> = match change {
+            Change::Applied { new, .. } => new,
+            Change::Deleted { old } => old,
+        };
+        match change {
+            Change::Applied {
+                old: Some(old),
+                new,
+            } if is_set_echo(old, new) => {}
+            Change::Applied { new, .. } => self.sets.wake(&new.name_any()),
+            Change::Deleted { .. } => {}
+        }
+        for owner in set
+            .owner_references()
+            .iter()
+            .filter(|owner| owner.kind == ClusterExtension::kind(&()))
+        {
+            self.extensions.wake(&owner.name);
+        }
+        if let Some(owner) = set.labels().get(keys::OWNER_NAME) {
+            self.extensions.wake(owner);
+        }
+    }
+
+    /// The content of a catalog changed: the extensions whose package did are looked at.
+    pub fn content_changed(
+        &self,
+        extensions: &Informer<ClusterExtension>,
+        concerns: impl Fn(&str) -> bool,
+    ) {
+        for extension in extensions.all() {
+            let package = extension
+                .spec
+                .source
+                .catalog
+                .as_ref()
+                .map(|catalog| catalog.package_name.as_str());
+            if package.is_some_and(&concerns) {
+                self.extensions.wake(&extension.name_any());
+            }
+        }
+    }
+
+    /// An account appeared or went, or rights changed.
+    pub fn account_changed(
+        &self,
+        change: &accounts::Change,
+        extensions: &Informer<ClusterExtension>,
+        sets: &Informer<ClusterObjectSet>,
+    ) {
+        let concerns = |account: Option<Account>| match (change, account) {
+            (accounts::Change::Account(changed), Some(account)) => *changed == account,
+            (accounts::Change::Rights, _) | (accounts::Change::Account(_), None) => true,
+        };
+        for extension in extensions
+            .all()
+            .iter()
+            .filter(|extension| is_waiting(extension))
+        {
+            let account = extension.spec.service_account_name().map(|name| Account {
+                namespace: extension.spec.namespace.clone(),
+                name: name.to_owned(),
+            });
+            if concerns(account) {
+                self.extensions.wake(&extension.name_any());
+            }
+        }
+        for set in sets.all().iter().filter(|set| is_set_waiting(set)) {
+            if concerns(Account::of(&set.metadata)) {
+                self.sets.wake(&set.name_any());
+            }
+        }
+    }
+
+    /// Every extension.
+    pub fn all_extensions(&self, extensions: &Informer<ClusterExtension>) {
+        for extension in extensions.all() {
+            self.extensions.wake(&extension.name_any());
+        }
+    }
+}
+
+/// Only what is not as it should be waits for an account or a right.
+fn is_waiting(extension: &ClusterExtension) -> bool {
+    use crate::api::condition::{ConditionType, is_true};
+    extension
+        .status
+        .as_ref()
+        .is_none_or(|status| !is_true(&status.conditions, ConditionType::Ready))
+}
+
+fn is_set_waiting(set: &ClusterObjectSet) -> bool {
+    use crate::api::condition::{ConditionType, is_true};
+    set.status
+        .as_ref()
+        .is_none_or(|status| !is_true(&status.conditions, ConditionType::Available))
+}
+
+fn selection_differs(old: &ClusterCatalog, new: &ClusterCatalog) -> bool {
+    old.spec.priority != new.spec.priority
+        || old.spec.availability_mode != new.spec.availability_mode
+        || old.labels() != new.labels()
+        || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+}
+
+/// Only the status differs, and it is still there: what we wrote ourselves.
+fn is_echo(old: &ClusterExtension, new: &ClusterExtension) -> bool {
+    new.status.is_some() && metadata_is_same(old, new) && old.spec == new.spec
+}
+
+fn is_set_echo(old: &ClusterObjectSet, new: &ClusterObjectSet) -> bool {
+    new.status.is_some() && metadata_is_same(old, new) && old.spec == new.spec
+}
+
+fn metadata_is_same<K: Resource>(old: &K, new: &K) -> bool {
+    let (old, new) = (old.meta(), new.meta());
+    old.uid == new.uid
+        && old.labels == new.labels
+        && old.annotations == new.annotations
+        && old.finalizers == new.finalizers
+        && old.owner_references == new.owner_references
+        && old.deletion_timestamp == new.deletion_timestamp
+}

@@ -1,0 +1,187 @@
+//! The arguments of `oxolm run`. Every flag can be set by an environment variable, too.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::apply::teardown;
+use crate::identity::DefaultAccount;
+use crate::resolve::MajorUpgrades;
+use crate::runtime::telemetry::LogFormat;
+
+/// Run the controllers and the catalog content server.
+///
+/// In a cluster it uses the Pod's service account, elsewhere the current context of the kubeconfig.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Example, outside a cluster:\n  oxolm run --kubeconfig ~/.kube/config --cache-dir /tmp/oxolm --log-level debug"
+)]
+pub struct RunArguments {
+    /// The namespace that oxolm keeps its lease and the content of revisions in [default: the Pod's, else olmv1-system]
+    #[arg(long, env = "OXOLM_SYSTEM_NAMESPACE")]
+    pub system_namespace: Option<String>,
+
+    /// The kubeconfig to use [default: $KUBECONFIG, ~/.kube/config, or the Pod's service account]
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Where catalogs and bundles are kept; it survives a restart
+    #[arg(long, env = "OXOLM_CACHE_DIR", default_value = "/var/cache/oxolm")]
+    pub cache_dir: PathBuf,
+
+    /// The address of the catalog content server (HTTPS)
+    #[arg(long, env = "OXOLM_CATALOGS_SERVER_ADDR", default_value = "0.0.0.0:8443", value_parser = address)]
+    pub catalogs_server_addr: SocketAddr,
+
+    /// The host[:port] under which people reach the content server; it stands in status.urls [default:
+    /// catalogd-service.NAMESPACE.svc]
+    #[arg(long, env = "OXOLM_EXTERNAL_ADDRESS")]
+    pub external_address: Option<String>,
+
+    /// The serving certificate of the content server, PEM; made by oxolm itself when not given
+    #[arg(long, env = "OXOLM_TLS_CERT", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The key of the serving certificate, PEM
+    #[arg(long, env = "OXOLM_TLS_KEY", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// The address of /healthz and /readyz (HTTP)
+    #[arg(long, env = "OXOLM_HEALTH_PROBE_BIND_ADDRESS", default_value = "0.0.0.0:8081", value_parser = address)]
+    pub health_probe_bind_address: SocketAddr,
+
+    /// The address of /metrics (HTTP); 0 turns it off
+    #[arg(long, env = "OXOLM_METRICS_BIND_ADDRESS", default_value = "127.0.0.1:7443", value_parser = optional_address)]
+    pub metrics_bind_address: OptionalAddress,
+
+    /// The account of extensions that name none: NAME in each extension's namespace, or NAMESPACE/NAME for all
+    #[arg(long, env = "OXOLM_DEFAULT_SERVICE_ACCOUNT")]
+    pub default_service_account: Option<DefaultAccount>,
+
+    /// Namespaces whose accounts are never used: names, or beginnings and *, separated by commas
+    #[arg(long, env = "OXOLM_EXCLUDED_NAMESPACES", default_value = "kube-*")]
+    pub excluded_namespaces: String,
+
+    /// Whether the admission policies on who may name an account must be in force before anything is written
+    #[arg(long, env = "OXOLM_ACCOUNT_POLICY", value_enum, default_value_t)]
+    pub account_policy: AccountPolicy,
+
+    /// What an automatic upgrade to a higher major version takes
+    #[arg(long, env = "OXOLM_MAJOR_UPGRADES", value_enum, default_value_t)]
+    pub major_upgrades: MajorUpgradesArgument,
+
+    /// Whether CRDs that a bundle leaves behind are deleted while resources of them exist
+    #[arg(long, env = "OXOLM_CRD_DELETION", value_enum, default_value_t)]
+    pub crd_deletion: CrdDeletion,
+
+    /// Hosts of registries that are reached by plain HTTP, beside those on the loopback; repeatable
+    #[arg(
+        long = "insecure-registry",
+        env = "OXOLM_INSECURE_REGISTRIES",
+        value_delimiter = ','
+    )]
+    pub insecure_registries: Vec<String>,
+
+    /// The level of logs: error, warn, info, debug, trace, or directives such as oxolm=debug,kube=warn
+    #[arg(long, env = "OXOLM_LOG_LEVEL", default_value = "info")]
+    pub log_level: String,
+
+    /// The shape of log lines
+    #[arg(long, env = "OXOLM_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+}
+
+impl RunArguments {
+    /// The default account as its flag has it; empty when there is none.
+    pub fn default_account_text(&self) -> String {
+        match &self.default_service_account {
+            None | Some(DefaultAccount::None) => String::new(),
+            Some(DefaultAccount::InOwnNamespace(name)) => name.clone(),
+            Some(DefaultAccount::One(account)) => account.to_string(),
+        }
+    }
+}
+
+/// `--account-policy`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum AccountPolicy {
+    /// Nothing is written until the policies are in force in their shipped form.
+    #[default]
+    Required,
+    /// The administrator does without: everyone who may write a `ClusterExtension` can use every account.
+    None,
+}
+
+/// `--major-upgrades`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum MajorUpgradesArgument {
+    /// An upgrade edge of the catalog, as any other upgrade.
+    #[default]
+    Edges,
+    /// The extension must be set to `SelfCertified`.
+    Forced,
+}
+
+impl From<MajorUpgradesArgument> for MajorUpgrades {
+    fn from(argument: MajorUpgradesArgument) -> Self {
+        match argument {
+            MajorUpgradesArgument::Edges => Self::Edges,
+            MajorUpgradesArgument::Forced => Self::Forced,
+        }
+    }
+}
+
+/// `--crd-deletion`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum CrdDeletion {
+    /// A CRD that still has resources is kept and reported.
+    #[default]
+    KeepIfUsed,
+    /// CRDs go with all their resources.
+    Delete,
+}
+
+impl From<CrdDeletion> for teardown::CrdDeletion {
+    fn from(argument: CrdDeletion) -> Self {
+        match argument {
+            CrdDeletion::KeepIfUsed => Self::KeepIfUsed,
+            CrdDeletion::Delete => Self::Delete,
+        }
+    }
+}
+
+/// An address, or nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OptionalAddress(pub Option<SocketAddr>);
+
+/// `host:port`, or `:port` for all addresses, as the reference's flags take it.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let full = if text.starts_with(':') {
+        format!("0.0.0.0{text}")
+    } else {
+        text.to_owned()
+    };
+    full.parse()
+        .map_err(|_invalid| "expected ADDRESS:PORT or :PORT, for example 0.0.0.0:8443".to_owned())
+}
+
+fn optional_address(text: &str) -> Result<OptionalAddress, String> {
+    if text == "0" || text.is_empty() {
+        return Ok(OptionalAddress(None));
+    }
+    address(text).map(|address| OptionalAddress(Some(address)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_may_leave_out_the_host() {
+        assert_eq!(address(":8443").unwrap().to_string(), "0.0.0.0:8443");
+        assert_eq!(address("127.0.0.1:1").unwrap().to_string(), "127.0.0.1:1");
+        assert!(address("8443").is_err());
+        assert_eq!(optional_address("0").unwrap(), OptionalAddress(None));
+    }
+}

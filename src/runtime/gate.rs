@@ -1,0 +1,304 @@
+//! What must hold before oxolm writes anything: a server that is new enough, no other controller of this API group,
+//! and the policies on who may name an account in force.
+
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the gate asks the API server, and waits"
+)]
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::api::keys;
+use crate::api::policy::{Settings, policies};
+use crate::error::chain;
+use crate::runtime::lease::IDENTITY_PREFIX;
+
+/// The oldest Kubernetes minor version: `ValidatingAdmissionPolicy` v1 came with it.
+const OLDEST_MINOR: u32 = 30;
+/// The time between two looks while something is missing.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The namespaces of a reference that runs on `OpenShift`; they count only there.
+const OPENSHIFT_NAMESPACES: [&str; 2] = ["openshift-operator-controller", "openshift-catalogd"];
+
+/// A server that oxolm cannot work with.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// It cannot be asked.
+    #[error("cannot read the version of the API server")]
+    Unread(#[source] kube::Error),
+    /// It is too old.
+    #[error("this API server is Kubernetes {0}; oxolm needs 1.{OLDEST_MINOR} or newer")]
+    TooOld(String),
+}
+
+/// Makes sure that the API server is new enough.
+///
+/// # Errors
+/// When it is not, or does not answer.
+pub async fn check_server(client: &Client) -> Result<(), ServerError> {
+    let version = client
+        .apiserver_version()
+        .await
+        .map_err(ServerError::Unread)?;
+    if is_new_enough(&version.major, &version.minor) {
+        Ok(())
+    } else {
+        Err(ServerError::TooOld(version.git_version))
+    }
+}
+
+/// Providers append `+` and the like to the minor version.
+fn is_new_enough(major: &str, minor: &str) -> bool {
+    let digits = |text: &str| {
+        text.chars()
+            .take_while(char::is_ascii_digit)
+            .collect::<String>()
+            .parse::<u32>()
+            .ok()
+    };
+    match (digits(major), digits(minor)) {
+        (Some(1), Some(minor)) => minor >= OLDEST_MINOR,
+        (Some(major), Some(_)) => major > 1,
+        _ => false,
+    }
+}
+
+/// Who this process is to the API server.
+///
+/// # Errors
+/// When the API server does not say.
+pub async fn own_user(client: &Client) -> Result<String, kube::Error> {
+    let api: Api<SelfSubjectReview> = Api::all(client.clone());
+    let review = api
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await?;
+    Ok(review
+        .status
+        .and_then(|status| status.user_info)
+        .and_then(|user| user.username)
+        .unwrap_or_default())
+}
+
+/// Waits until the account policies are in force in their shipped form; `on_wait` learns what is missing. False when
+/// `stop` came first.
+pub async fn wait_for_policies(
+    client: &Client,
+    settings: &Settings,
+    stop: &CancellationToken,
+    mut on_wait: impl FnMut(&str),
+) -> bool {
+    let mut said = String::new();
+    loop {
+        let missing = match missing_policies(client, settings).await {
+            Ok(missing) if missing.is_empty() => {
+                info!("account policies are in force");
+                return true;
+            }
+            Ok(missing) => format!(
+                "writing nothing: admission policy {} is not in force in its shipped form; install the chart's, or run \
+                 with --account-policy none to do without",
+                missing.join(", ")
+            ),
+            Err(error) => format!(
+                "writing nothing: cannot read the admission policies: {}",
+                chain(&error)
+            ),
+        };
+        on_wait(&missing);
+        if said != missing {
+            warn!("{missing}");
+            said = missing;
+        }
+        if !pause(stop).await {
+            return false;
+        }
+    }
+}
+
+async fn missing_policies(
+    client: &Client,
+    settings: &Settings,
+) -> Result<Vec<String>, kube::Error> {
+    let found_policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
+    let found_bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
+    let mut missing = Vec::new();
+    for shipped in policies(settings) {
+        let policy = found_policies.get_opt(shipped.name()).await?;
+        let binding = found_bindings.get_opt(shipped.name()).await?;
+        let is_in_force = policy
+            .zip(binding)
+            .is_some_and(|(policy, binding)| shipped.is_in_force(&policy, &binding));
+        if !is_in_force {
+            missing.push(shipped.name().to_owned());
+        }
+    }
+    Ok(missing)
+}
+
+/// Waits until no other controller of this API group is alive. False when `stop` came first.
+pub async fn wait_until_alone(
+    client: &Client,
+    system_namespace: &str,
+    is_openshift: bool,
+    stop: &CancellationToken,
+    mut on_wait: impl FnMut(&str),
+) -> bool {
+    let mut said = String::new();
+    loop {
+        let rival = match rival(client, system_namespace, is_openshift).await {
+            Ok(None) => return true,
+            Ok(Some(rival)) => format!("writing nothing: {rival}"),
+            Err(error) => format!(
+                "writing nothing: cannot look for other controllers: {}",
+                chain(&error)
+            ),
+        };
+        on_wait(&rival);
+        if said != rival {
+            warn!("{rival}");
+            said = rival;
+        }
+        if !pause(stop).await {
+            return false;
+        }
+    }
+}
+
+async fn pause(stop: &CancellationToken) -> bool {
+    tokio::select! {
+        () = stop.cancelled() => false,
+        () = tokio::time::sleep(LOOK_AGAIN) => true,
+    }
+}
+
+/// Another controller that renews one of the reference's leases, as a sentence.
+///
+/// # Errors
+/// When a lease cannot be read.
+pub async fn rival(
+    client: &Client,
+    system_namespace: &str,
+    is_openshift: bool,
+) -> Result<Option<String>, kube::Error> {
+    let mut namespaces = vec![system_namespace, keys::DEFAULT_SYSTEM_NAMESPACE];
+    if is_openshift {
+        namespaces.extend(OPENSHIFT_NAMESPACES);
+    }
+    namespaces.dedup();
+    for namespace in namespaces {
+        let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
+        for name in [keys::LEASE_NAME, keys::CATALOGD_LEASE_NAME] {
+            let spec = match api.get_opt(name).await {
+                Ok(lease) => lease.and_then(|lease| lease.spec).unwrap_or_default(),
+                // Outside our own namespace, leases are readable only where the chart knows of OpenShift.
+                Err(kube::Error::Api(status))
+                    if status.is_forbidden() && namespace != system_namespace =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if is_foreign_and_alive(&spec, Timestamp::now()) {
+                return Ok(Some(described(&spec, namespace, name)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A catalogd beside us: while we lead we hold the other lease ourselves.
+///
+/// # Errors
+/// When the lease cannot be read.
+pub async fn catalogd_rival(
+    client: &Client,
+    namespace: &str,
+) -> Result<Option<String>, kube::Error> {
+    let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let spec = api
+        .get_opt(keys::CATALOGD_LEASE_NAME)
+        .await?
+        .and_then(|lease| lease.spec)
+        .unwrap_or_default();
+    Ok(is_foreign_and_alive(&spec, Timestamp::now())
+        .then(|| described(&spec, namespace, keys::CATALOGD_LEASE_NAME)))
+}
+
+fn described(spec: &LeaseSpec, namespace: &str, name: &str) -> String {
+    let holder = spec.holder_identity.as_deref().unwrap_or_default();
+    format!(
+        "another controller of this API, {holder}, holds lease {namespace}/{name}; stop it first"
+    )
+}
+
+/// Held by somebody who is not oxolm, and renewed within its duration. Clocks may differ: a minute of grace is given.
+fn is_foreign_and_alive(spec: &LeaseSpec, now: Timestamp) -> bool {
+    const GRACE_SECONDS: i64 = 60;
+    let holder = spec.holder_identity.as_deref().unwrap_or_default();
+    if holder.is_empty() || holder.starts_with(IDENTITY_PREFIX) {
+        return false;
+    }
+    let duration = i64::from(spec.lease_duration_seconds.unwrap_or(0));
+    spec.renew_time.as_ref().is_none_or(|renewed| {
+        now.as_second().saturating_sub(renewed.0.as_second())
+            <= duration.saturating_add(GRACE_SECONDS)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+    use super::*;
+
+    #[test]
+    fn kubernetes_1_30_is_the_oldest() {
+        for (major, minor, expected) in [
+            ("1", "29", false),
+            ("1", "30", true),
+            ("1", "36+", true),
+            ("2", "0", true),
+            ("", "", false),
+        ] {
+            assert_eq!(is_new_enough(major, minor), expected, "{major}.{minor}");
+        }
+    }
+
+    #[test]
+    fn only_a_living_foreign_holder_is_a_rival() {
+        let now = Timestamp::from_second(10_000).unwrap();
+        let lease = |holder: &str, age: i64| LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(137),
+            renew_time: Some(MicroTime(Timestamp::from_second(10_000 - age).unwrap())),
+            ..LeaseSpec::default()
+        };
+        assert!(is_foreign_and_alive(
+            &lease("operator-controller-7f_1", 100),
+            now
+        ));
+        assert!(is_foreign_and_alive(
+            &lease("operator-controller-7f_1", 190),
+            now
+        ));
+        assert!(!is_foreign_and_alive(
+            &lease("operator-controller-7f_1", 200),
+            now
+        ));
+        assert!(!is_foreign_and_alive(&lease("oxolm_pod", 1), now));
+        assert!(!is_foreign_and_alive(&lease("", 1), now));
+        assert!(!is_foreign_and_alive(&LeaseSpec::default(), now));
+    }
+}

@@ -1,0 +1,171 @@
+//! Which changes of conditions are worth an event.
+
+use crate::api::condition::{Condition, ConditionStatus, ConditionType, Reason};
+
+/// A change that somebody may wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    /// Whether it is bad news.
+    pub weight: Weight,
+    /// The event's reason.
+    pub reason: String,
+    /// The event's note: the condition's message.
+    pub note: String,
+}
+
+/// Whether an event is news or bad news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// News.
+    Normal,
+    /// Bad news.
+    Warning,
+}
+
+/// The conditions whose changes are told; the others say the same in other words.
+const TOLD: &[ConditionType] = &[
+    ConditionType::Installed,
+    ConditionType::Progressing,
+    ConditionType::Available,
+    ConditionType::Serving,
+    ConditionType::Resolved,
+    ConditionType::Deprecated,
+    ConditionType::Warnings,
+];
+
+/// The transitions from `before` to `after`, in the order of [`TOLD`]. A change of message alone is told only where the
+/// message carries the news: another installed bundle, another warning, another failure.
+pub fn between(before: &[Condition], after: &[Condition]) -> Vec<Transition> {
+    TOLD.iter()
+        .filter_map(|kind| told(*kind, find(before, *kind), find(after, *kind)?))
+        .collect()
+}
+
+fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
+    crate::api::condition::find(conditions, kind)
+}
+
+fn told(kind: ConditionType, before: Option<&Condition>, after: &Condition) -> Option<Transition> {
+    let is = |status: ConditionStatus| after.status == status.as_str();
+    let has = |reason: Reason| after.reason == reason.as_str();
+    let changed = before
+        .is_none_or(|before| (&before.status, &before.reason) != (&after.status, &after.reason));
+    let reworded = before.is_some_and(|before| before.message != after.message);
+    let (told, weight, reason) = match kind {
+        ConditionType::Installed => match before.map(|before| before.status.as_str()) {
+            Some("True") if is(ConditionStatus::True) => (reworded, Weight::Normal, "Upgraded"),
+            _ if is(ConditionStatus::True) => (changed, Weight::Normal, "Installed"),
+            Some("True") => (changed, Weight::Warning, "NotInstalled"),
+            _ => return None,
+        },
+        ConditionType::Progressing => {
+            let bad = is(ConditionStatus::False) && !has(Reason::Archived) || has(Reason::Retrying);
+            let weight = if bad { Weight::Warning } else { Weight::Normal };
+            (changed || bad && reworded, weight, after.reason.as_str())
+        }
+        ConditionType::Available => match (
+            before.map(|before| before.status.as_str()),
+            is(ConditionStatus::True),
+        ) {
+            (Some("True"), false) => (changed, Weight::Warning, "Unavailable"),
+            (_, true) => (changed, Weight::Normal, "Available"),
+            _ => return None,
+        },
+        ConditionType::Serving => {
+            let good = is(ConditionStatus::True) || has(Reason::UserSpecifiedUnavailable);
+            let weight = if good {
+                Weight::Normal
+            } else {
+                Weight::Warning
+            };
+            (
+                changed,
+                weight,
+                if is(ConditionStatus::True) {
+                    "Serving"
+                } else {
+                    "NotServing"
+                },
+            )
+        }
+        ConditionType::Resolved if is(ConditionStatus::True) => return None,
+        ConditionType::Resolved => (changed, Weight::Warning, after.reason.as_str()),
+        ConditionType::Deprecated if is(ConditionStatus::True) => {
+            (changed || reworded, Weight::Warning, "Deprecated")
+        }
+        ConditionType::Warnings => (changed || reworded, Weight::Warning, after.reason.as_str()),
+        _ => return None,
+    };
+    told.then(|| Transition {
+        weight,
+        reason: reason.to_owned(),
+        note: after.message.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::status::Conditions;
+
+    fn one(
+        kind: ConditionType,
+        status: ConditionStatus,
+        reason: Reason,
+        message: &str,
+    ) -> Vec<Condition> {
+        let mut conditions = Conditions::of(&[], Some(1), Timestamp::UNIX_EPOCH);
+        conditions.set(kind, status, reason, message);
+        conditions.finish()
+    }
+
+    fn reasons(before: &[Condition], after: &[Condition]) -> Vec<String> {
+        between(before, after)
+            .into_iter()
+            .map(|transition| transition.reason)
+            .collect()
+    }
+
+    #[test]
+    fn install_and_upgrade_are_told_once() {
+        use ConditionStatus::{False, True};
+        use ConditionType::Installed;
+        let none = one(Installed, False, Reason::Absent, "No bundle installed");
+        let first = one(
+            Installed,
+            True,
+            Reason::Succeeded,
+            "Installed bundle a successfully",
+        );
+        let second = one(
+            Installed,
+            True,
+            Reason::Succeeded,
+            "Installed bundle b successfully",
+        );
+        assert_eq!(reasons(&[], &none), Vec::<String>::new());
+        assert_eq!(reasons(&none, &first), ["Installed"]);
+        assert_eq!(reasons(&first, &first), Vec::<String>::new());
+        assert_eq!(reasons(&first, &second), ["Upgraded"]);
+        assert_eq!(between(&second, &none)[0].weight, Weight::Warning);
+    }
+
+    #[test]
+    fn another_failure_is_told_again_and_the_same_is_not() {
+        use ConditionStatus::True;
+        use ConditionType::Progressing;
+        let first = one(Progressing, True, Reason::Retrying, "no");
+        let second = one(Progressing, True, Reason::Retrying, "still no");
+        assert_eq!(reasons(&first, &first), Vec::<String>::new());
+        assert_eq!(reasons(&first, &second), ["Retrying"]);
+        let rolled = one(
+            Progressing,
+            True,
+            Reason::Succeeded,
+            "Revision 1.0.0 has rolled out.",
+        );
+        assert_eq!(between(&second, &rolled)[0].weight, Weight::Normal);
+    }
+}
