@@ -1,28 +1,25 @@
 //! One pass over one revision, as far as it gets. It cannot fail: a failure is an outcome.
 
-#![expect(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "acts through the account's client and reads the clock"
-)]
+#![expect(clippy::disallowed_types, reason = "acts through the account's client")]
 
+mod end;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::api::cluster_object_set::{LifecycleState, ObservedPhase};
-use crate::api::condition::{ConditionType, Reason, find, is_true};
+use crate::api::condition::{ConditionType, Reason, is_true};
 use crate::api::object::ObjectKey;
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::objects::Objects;
 use crate::apply::permissions::Preflighter;
-use crate::apply::phases::{Content, Pass as PhasesPass, PhasesError, Remembered};
+use crate::apply::phases::{Content, Left, Pass as PhasesPass, PhasesError, Remembered};
 use crate::apply::secrets::{self, ContentError, Reader};
-use crate::apply::teardown::{CrdDeletion, Occasion, Teardown, TornDown};
 use crate::apply::watch::View;
 use crate::controller::cluster_object_set::account::{account_of, claim_of};
 use crate::controller::cluster_object_set::memory::Entry;
@@ -36,9 +33,6 @@ use crate::revision::name::label_value;
 use crate::revision::pack::phase_digest;
 use crate::revision::rollout::{Action, Pass, PhaseReport, Rollout, Warning, rollout};
 use crate::revision::{probe, validate};
-
-/// How long an uninstall may take before the rest is left to the garbage collector.
-const TEARDOWN_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What a pass came to.
 #[derive(Debug)]
@@ -141,7 +135,7 @@ pub(super) async fn step(ctx: &Context, set: &ClusterObjectSet) -> Step {
     let work = match Work::of(ctx, set) {
         Ok(work) => work,
         // Without an account nobody may touch the objects: the garbage collector will.
-        Err(_) if is_deleting => return release(ctx, set).await,
+        Err(_) if is_deleting => return end::release(ctx, set).await,
         Err(failure) => return Step::from(Rollout::Failed(failure)),
     };
     match (is_deleting, set.spec.lifecycle_state) {
@@ -223,12 +217,13 @@ impl<'a> Work<'a> {
         {
             return *step;
         }
+        let before = entry.remembered.left.clone();
         let mut step = match pass.apply(&content, &mut entry.remembered).await {
             Ok(reports) => {
                 entry.read_at = Some(Instant::now());
                 self.note_unwatched(entry, &content);
                 Step {
-                    notes: self.repairs(&reports),
+                    notes: self.repairs(&reports, &before),
                     ..Step::from(rollout(&reports))
                 }
             }
@@ -353,14 +348,21 @@ impl<'a> Work<'a> {
     }
 
     /// What was put right in a revision that was complete before.
-    fn repairs(&self, reports: &[PhaseReport]) -> Vec<Note> {
+    ///
+    /// An object that this process had not seen yet is not counted when it is updated: the first apply after the
+    /// creation also gives up the fields that the API server had filled in.
+    fn repairs(&self, reports: &[PhaseReport], before: &BTreeMap<ObjectKey, Left>) -> Vec<Note> {
         if !self.has_succeeded() {
             return Vec::new();
         }
         let repaired: Vec<String> = reports
             .iter()
             .flat_map(|phase| &phase.objects)
-            .filter(|object| matches!(object.action, Action::Created | Action::Updated))
+            .filter(|object| match object.action {
+                Action::Created => true,
+                Action::Updated => before.contains_key(&object.key),
+                Action::Adopted | Action::Idle | Action::Progressed => false,
+            })
             .map(|object| object.key.to_string())
             .collect();
         if repaired.is_empty() {
@@ -371,113 +373,6 @@ impl<'a> Work<'a> {
             text: format!("brought back {}", repaired.join(", ")),
             is_warning: false,
         }]
-    }
-
-    async fn archive(self) -> Step {
-        if !has_finalizer(self.set) {
-            // What it was told when it was taken down stays as it is.
-            return Step {
-                is_gone: is_told(self.set, Reason::Archived),
-                ..Step::from(Rollout::Archived)
-            };
-        }
-        let content = match self.read().await {
-            Ok(resolved) => resolved.content,
-            Err(error) => return Step::failed(&error),
-        };
-        match self.teardown(Occasion::Archived, &content).await {
-            Err(error) => Step::failed(&error),
-            Ok(torn_down) if !torn_down.remaining.is_empty() => Step::from(Rollout::TearingDown {
-                remaining: torn_down.remaining,
-            }),
-            Ok(torn_down) => {
-                let mut step = Step::from(Rollout::Archived);
-                step.notes = kept_notes(&torn_down);
-                step.pass.warnings = kept_warnings(&torn_down);
-                if let Err(error) = remove_finalizer(self.ctx, self.set).await {
-                    return Step::unwritten(&error);
-                }
-                step
-            }
-        }
-    }
-
-    async fn uninstall(self) -> Step {
-        // Somebody wants the objects to stay.
-        if self.set.finalizers().iter().any(|f| f == "orphan") {
-            return release(self.ctx, self.set).await;
-        }
-        let content = match self.read().await {
-            Ok(resolved) => resolved.content,
-            Err(error) if is_over(self.set) || error.disposition() != Disposition::Retry => {
-                let mut step = release(self.ctx, self.set).await;
-                step.notes
-                    .push(left(&format!("its objects cannot be read: {error}")));
-                return step;
-            }
-            Err(ContentError::NotFound { secret, .. }) => {
-                let mut step = release(self.ctx, self.set).await;
-                step.notes.push(left(&format!("Secret {secret} is gone")));
-                return step;
-            }
-            Err(error) => return Step::failed(&error),
-        };
-        let torn_down = match self.teardown(Occasion::Deleted, &content).await {
-            Ok(torn_down) => torn_down,
-            Err(error) if is_over(self.set) => {
-                let mut step = release(self.ctx, self.set).await;
-                step.notes.push(left(&error.to_string()));
-                return step;
-            }
-            Err(error) => return Step::failed(&error),
-        };
-        if !torn_down.remaining.is_empty() && !is_over(self.set) {
-            let mut step = Step::from(Rollout::TearingDown {
-                remaining: torn_down.remaining.clone(),
-            });
-            step.pass.warnings = kept_warnings(&torn_down);
-            return step;
-        }
-        let mut step = release(self.ctx, self.set).await;
-        step.notes.extend(kept_notes(&torn_down));
-        for (keys, why) in [
-            (&torn_down.remaining, "they are not gone in time"),
-            (
-                &torn_down.forbidden,
-                "the service account may no longer delete them",
-            ),
-        ] {
-            if !keys.is_empty() {
-                let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
-                step.notes
-                    .push(left(&format!("{why}: {}", names.join(", "))));
-            }
-        }
-        step
-    }
-
-    async fn teardown(
-        &self,
-        occasion: Occasion,
-        content: &Content,
-    ) -> Result<TornDown, PhasesError> {
-        let lives = |owner: &CrdOwner| self.lives(owner);
-        let is_wanted = |key: &ObjectKey| {
-            let mut siblings = self.claim.siblings.iter();
-            siblings.any(|sibling| self.ctx.memory.has_object(&sibling.uid, key))
-        };
-        let policy = self.set.annotations().get(keys::CRD_DELETION);
-        let teardown = Teardown {
-            objects: self.objects(&lives),
-            watches: &self.ctx.watches,
-            occasion,
-            // A word that is no policy is refused where the extension is read.
-            crd_deletion: policy
-                .and_then(|policy| policy.parse::<CrdDeletion>().ok())
-                .unwrap_or(self.ctx.crd_deletion),
-            is_wanted: &is_wanted,
-        };
-        teardown.run(content).await
     }
 
     fn objects<'b>(&'b self, lives: &'b (dyn Fn(&CrdOwner) -> bool + Sync)) -> Objects<'b> {
@@ -521,28 +416,6 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Removes the finalizer: the revision is done with its objects, or nobody may touch them.
-async fn release(ctx: &Context, set: &ClusterObjectSet) -> Step {
-    match remove_finalizer(ctx, set).await {
-        Ok(()) => {
-            ctx.memory.forget(set);
-            Step::gone()
-        }
-        Err(error) => Step::unwritten(&error),
-    }
-}
-
-async fn remove_finalizer(ctx: &Context, set: &ClusterObjectSet) -> Result<(), StepError> {
-    let finalizers: Vec<String> = set
-        .finalizers()
-        .iter()
-        .filter(|finalizer| *finalizer != keys::FINALIZER_TEARDOWN)
-        .cloned()
-        .collect();
-    write_finalizers(ctx, set, &finalizers).await?;
-    Ok(())
-}
-
 /// Replaces the finalizers of the object as we saw it.
 async fn write_finalizers(
     ctx: &Context,
@@ -573,50 +446,4 @@ async fn write_finalizers(
 fn has_finalizer(set: &ClusterObjectSet) -> bool {
     let mut finalizers = set.finalizers().iter();
     finalizers.any(|finalizer| finalizer == keys::FINALIZER_TEARDOWN)
-}
-
-/// Whether `Progressing` has this reason already.
-fn is_told(set: &ClusterObjectSet, reason: Reason) -> bool {
-    let conditions = set
-        .status
-        .as_ref()
-        .map(|status| status.conditions.as_slice());
-    find(conditions.unwrap_or_default(), ConditionType::Progressing)
-        .is_some_and(|condition| condition.reason == reason.as_str())
-}
-
-/// Whether an uninstall has taken too long.
-fn is_over(set: &ClusterObjectSet) -> bool {
-    set.metadata
-        .deletion_timestamp
-        .as_ref()
-        .is_some_and(|since| Timestamp::now().duration_since(since.0) >= TEARDOWN_DEADLINE)
-}
-
-fn left(why: &str) -> Note {
-    Note {
-        reason: "LeftToGarbageCollector",
-        text: format!("objects are left to the garbage collector: {why}"),
-        is_warning: true,
-    }
-}
-
-fn kept_warnings(torn_down: &TornDown) -> Vec<Warning> {
-    let kept = torn_down.kept.iter();
-    kept.map(|(key, why)| Warning {
-        reason: Reason::CrdsKept,
-        sentence: format!("CustomResourceDefinition {} is kept: {why}.", key.name),
-    })
-    .collect()
-}
-
-fn kept_notes(torn_down: &TornDown) -> Vec<Note> {
-    let warnings = kept_warnings(torn_down).into_iter();
-    warnings
-        .map(|warning| Note {
-            reason: "CrdKept",
-            text: warning.sentence,
-            is_warning: true,
-        })
-        .collect()
 }

@@ -1,0 +1,201 @@
+//! The end of a revision: archived in favour of a later one, or deleted.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "an uninstall has a deadline: it reads the clock"
+)]
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt as _;
+
+use super::{Note, Step, StepError, Work, has_finalizer, write_finalizers};
+use crate::api::condition::{ConditionType, Reason, find};
+use crate::api::object::ObjectKey;
+use crate::api::{ClusterObjectSet, keys};
+use crate::apply::phases::{Content, PhasesError};
+use crate::apply::secrets::ContentError;
+use crate::apply::teardown::{CrdDeletion, Occasion, Teardown, TornDown};
+use crate::controller::cluster_object_set::Context;
+use crate::error::{Classify as _, Disposition};
+use crate::revision::collision::CrdOwner;
+use crate::revision::rollout::{Rollout, Warning};
+
+/// How long an uninstall may take before the rest is left to the garbage collector.
+const TEARDOWN_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+
+impl Work<'_> {
+    pub(super) async fn archive(self) -> Step {
+        if !has_finalizer(self.set) {
+            // What it was told when it was taken down stays as it is.
+            return Step {
+                is_gone: is_told(self.set, Reason::Archived),
+                ..Step::from(Rollout::Archived)
+            };
+        }
+        let content = match self.read().await {
+            Ok(resolved) => resolved.content,
+            Err(error) => return Step::failed(&error),
+        };
+        match self.teardown(Occasion::Archived, &content).await {
+            Err(error) => Step::failed(&error),
+            Ok(torn_down) if !torn_down.remaining.is_empty() => Step::from(Rollout::TearingDown {
+                remaining: torn_down.remaining,
+            }),
+            Ok(torn_down) => {
+                let mut step = Step::from(Rollout::Archived);
+                step.notes = kept_notes(&torn_down);
+                step.pass.warnings = kept_warnings(&torn_down);
+                if let Err(error) = remove_finalizer(self.ctx, self.set).await {
+                    return Step::unwritten(&error);
+                }
+                step
+            }
+        }
+    }
+
+    pub(super) async fn uninstall(self) -> Step {
+        // Somebody wants the objects to stay.
+        if self.set.finalizers().iter().any(|f| f == "orphan") {
+            return release(self.ctx, self.set).await;
+        }
+        let content = match self.read().await {
+            Ok(resolved) => resolved.content,
+            Err(error) if is_over(self.set) || error.disposition() != Disposition::Retry => {
+                let mut step = release(self.ctx, self.set).await;
+                step.notes
+                    .push(left(&format!("its objects cannot be read: {error}")));
+                return step;
+            }
+            Err(ContentError::NotFound { secret, .. }) => {
+                let mut step = release(self.ctx, self.set).await;
+                step.notes.push(left(&format!("Secret {secret} is gone")));
+                return step;
+            }
+            Err(error) => return Step::failed(&error),
+        };
+        let torn_down = match self.teardown(Occasion::Deleted, &content).await {
+            Ok(torn_down) => torn_down,
+            Err(error) if is_over(self.set) => {
+                let mut step = release(self.ctx, self.set).await;
+                step.notes.push(left(&error.to_string()));
+                return step;
+            }
+            Err(error) => return Step::failed(&error),
+        };
+        if !torn_down.remaining.is_empty() && !is_over(self.set) {
+            let mut step = Step::from(Rollout::TearingDown {
+                remaining: torn_down.remaining.clone(),
+            });
+            step.pass.warnings = kept_warnings(&torn_down);
+            return step;
+        }
+        let mut step = release(self.ctx, self.set).await;
+        step.notes.extend(kept_notes(&torn_down));
+        for (keys, why) in [
+            (&torn_down.remaining, "they are not gone in time"),
+            (
+                &torn_down.forbidden,
+                "the service account may no longer delete them",
+            ),
+        ] {
+            if !keys.is_empty() {
+                let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
+                step.notes
+                    .push(left(&format!("{why}: {}", names.join(", "))));
+            }
+        }
+        step
+    }
+
+    async fn teardown(
+        &self,
+        occasion: Occasion,
+        content: &Content,
+    ) -> Result<TornDown, PhasesError> {
+        let lives = |owner: &CrdOwner| self.lives(owner);
+        let is_wanted = |key: &ObjectKey| {
+            let mut siblings = self.claim.siblings.iter();
+            siblings.any(|sibling| self.ctx.memory.has_object(&sibling.uid, key))
+        };
+        let policy = self.set.annotations().get(keys::CRD_DELETION);
+        let teardown = Teardown {
+            objects: self.objects(&lives),
+            watches: &self.ctx.watches,
+            occasion,
+            // A word that is no policy is refused where the extension is read.
+            crd_deletion: policy
+                .and_then(|policy| policy.parse::<CrdDeletion>().ok())
+                .unwrap_or(self.ctx.crd_deletion),
+            is_wanted: &is_wanted,
+        };
+        teardown.run(content).await
+    }
+}
+
+/// Removes the finalizer: the revision is done with its objects, or nobody may touch them.
+pub(super) async fn release(ctx: &Context, set: &ClusterObjectSet) -> Step {
+    match remove_finalizer(ctx, set).await {
+        Ok(()) => {
+            ctx.memory.forget(set);
+            Step::gone()
+        }
+        Err(error) => Step::unwritten(&error),
+    }
+}
+
+async fn remove_finalizer(ctx: &Context, set: &ClusterObjectSet) -> Result<(), StepError> {
+    let finalizers: Vec<String> = set
+        .finalizers()
+        .iter()
+        .filter(|finalizer| *finalizer != keys::FINALIZER_TEARDOWN)
+        .cloned()
+        .collect();
+    write_finalizers(ctx, set, &finalizers).await?;
+    Ok(())
+}
+
+/// Whether `Progressing` has this reason already.
+fn is_told(set: &ClusterObjectSet, reason: Reason) -> bool {
+    let conditions = set
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice());
+    find(conditions.unwrap_or_default(), ConditionType::Progressing)
+        .is_some_and(|condition| condition.reason == reason.as_str())
+}
+
+/// Whether an uninstall has taken too long.
+fn is_over(set: &ClusterObjectSet) -> bool {
+    set.metadata
+        .deletion_timestamp
+        .as_ref()
+        .is_some_and(|since| Timestamp::now().duration_since(since.0) >= TEARDOWN_DEADLINE)
+}
+
+fn left(why: &str) -> Note {
+    Note {
+        reason: "LeftToGarbageCollector",
+        text: format!("objects are left to the garbage collector: {why}"),
+        is_warning: true,
+    }
+}
+
+fn kept_warnings(torn_down: &TornDown) -> Vec<Warning> {
+    let kept = torn_down.kept.iter();
+    kept.map(|(key, why)| Warning {
+        reason: Reason::CrdsKept,
+        sentence: format!("CustomResourceDefinition {} is kept: {why}.", key.name),
+    })
+    .collect()
+}
+
+fn kept_notes(torn_down: &TornDown) -> Vec<Note> {
+    let warnings = kept_warnings(torn_down).into_iter();
+    warnings
+        .map(|warning| Note {
+            reason: "CrdKept",
+            text: warning.sentence,
+            is_warning: true,
+        })
+        .collect()
+}
