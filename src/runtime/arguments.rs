@@ -18,11 +18,11 @@ use crate::runtime::telemetry::LogFormat;
     after_help = "Example, outside a cluster:\n  oxolm run --kubeconfig ~/.kube/config --cache-dir /tmp/oxolm --log-level debug"
 )]
 pub struct RunArguments {
-    /// The namespace that oxolm keeps its lease and the content of revisions in [default: the Pod's, else olmv1-system]
+    /// The namespace that oxolm keeps its lease and the content of revisions in (default: the Pod's, else olmv1-system)
     #[arg(long, env = "OXOLM_SYSTEM_NAMESPACE")]
     pub system_namespace: Option<String>,
 
-    /// The kubeconfig to use [default: $KUBECONFIG, ~/.kube/config, or the Pod's service account]
+    /// The kubeconfig to use (default: $KUBECONFIG, ~/.kube/config, or the Pod's service account)
     #[arg(long)]
     pub kubeconfig: Option<PathBuf>,
 
@@ -34,8 +34,8 @@ pub struct RunArguments {
     #[arg(long, env = "OXOLM_CATALOGS_SERVER_ADDR", default_value = "0.0.0.0:8443", value_parser = address)]
     pub catalogs_server_addr: SocketAddr,
 
-    /// The host[:port] under which people reach the content server; it stands in status.urls [default:
-    /// catalogd-service.NAMESPACE.svc]
+    /// The host, and the port if it is not 443, under which people reach the content server; it stands in
+    /// status.urls (default: catalogd-service.NAMESPACE.svc)
     #[arg(long, env = "OXOLM_EXTERNAL_ADDRESS")]
     pub external_address: Option<String>,
 
