@@ -75,14 +75,6 @@ pub struct RunArguments {
     #[arg(long, env = "OXOLM_CRD_DELETION", value_enum, default_value_t)]
     pub crd_deletion: CrdDeletion,
 
-    /// Hosts of registries that are reached by plain HTTP, beside those on the loopback; repeatable
-    #[arg(
-        long = "insecure-registry",
-        env = "OXOLM_INSECURE_REGISTRIES",
-        value_delimiter = ','
-    )]
-    pub insecure_registries: Vec<String>,
-
     /// The level of logs: error, warn, info, debug, trace, or directives such as oxolm=debug,kube=warn
     #[arg(long, env = "OXOLM_LOG_LEVEL", default_value = "info")]
     pub log_level: String,
