@@ -231,4 +231,6 @@ impl Resolution {
 }
 
 #[cfg(test)]
+mod brute;
+#[cfg(test)]
 mod tests;
