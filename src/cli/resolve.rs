@@ -281,3 +281,6 @@ fn named_path(text: &str) -> anyhow::Result<(String, PathBuf)> {
         .with_context(|| format!("catalog {text} has no name: write NAME={text}"))?;
     Ok((name.to_string_lossy().into_owned(), whole.to_owned()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,7 +38,7 @@ pub struct CandidateReport {
     pub bundle: String,
     /// Version and release, or why they cannot be read.
     pub version: Result<BundleVersion, String>,
-    /// The channels that it is in, in the order of the catalog.
+    /// The channels that it is in, by name.
     pub channels: Vec<String>,
     /// The catalog.
     pub catalog: String,
@@ -114,7 +114,7 @@ impl fmt::Display for Exclusion {
         f.write_str(match self {
             Self::NotInChannel => "not in a channel asked for",
             Self::OutsideRange => "version outside the range",
-            Self::NotASuccessor => "no edge leads to it from the installed bundle",
+            Self::NotASuccessor => "no edge from the installed bundle",
             Self::HigherMajor => {
                 "a higher major version needs upgradeConstraintPolicy: SelfCertified"
             }

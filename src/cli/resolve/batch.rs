@@ -143,12 +143,10 @@ impl Shelf {
             catalogs.push(Catalog {
                 labels: catalog.labels.unwrap_or_default(),
                 priority: catalog.priority.unwrap_or_default(),
+                // As in the reference, only this one word takes a catalog out.
                 availability: match catalog.availability.as_deref() {
-                    None | Some("" | "Available") => Availability::Available,
                     Some("Unavailable") => Availability::Unavailable,
-                    Some(other) => {
-                        bail!("{other:?} is no availability: expected Available or Unavailable")
-                    }
+                    Some(_) | None => Availability::Available,
                 },
                 serving: catalog.serving.unwrap_or(true),
                 content: match packages {

@@ -173,7 +173,7 @@ fn why(candidate: &CandidateReport) -> String {
     let verdict = &candidate.verdict;
     let mut parts = vec![match candidate.path.as_slice() {
         [next, .., _] => format!(
-            "{verdict}, but {} hops do, the next to {}",
+            "{verdict}, but {} hops lead there, the first to {}",
             candidate.path.len(),
             next.version
         ),
@@ -188,18 +188,16 @@ fn why(candidate: &CandidateReport) -> String {
     parts.join("; ")
 }
 
-fn write_text(out: &mut impl Write, query: &Query, report: &Report, all: bool) -> io::Result<()> {
+pub(super) fn write_text(
+    out: &mut impl Write,
+    query: &Query,
+    report: &Report,
+    all: bool,
+) -> io::Result<()> {
     let resolution = &report.resolution;
     match &resolution.outcome {
         Ok(bundle) => {
-            writeln!(
-                out,
-                "{} {} from catalog {}: {}",
-                "resolved".green().bold(),
-                bundle.name.bold(),
-                bundle.catalog,
-                resolution.message
-            )?;
+            writeln!(out, "{}: {}", "resolved".green().bold(), resolution.message)?;
             writeln!(out, "image {}", bundle.image)?;
         }
         Err(error) => {

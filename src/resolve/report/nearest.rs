@@ -1,6 +1,6 @@
 //! What is near what was asked for: other versions, other channels, ways of several hops.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::candidate::{Exclusion, Survey};
 use super::super::choice::View;
@@ -25,18 +25,21 @@ pub(super) struct Ways<'a> {
     installed_version: &'a Version,
 }
 
-/// The channels of each bundle, in the order of the catalog.
+/// The channels of each bundle, by name.
 pub(super) fn channels_of(contents: &PackageContents) -> BTreeMap<&str, Vec<String>> {
-    let mut channels: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut channels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for channel in &contents.channels {
         for entry in &channel.entries {
-            let list = channels.entry(&entry.name).or_default();
-            if list.last() != Some(&channel.name) {
-                list.push(channel.name.clone());
-            }
+            channels
+                .entry(&entry.name)
+                .or_default()
+                .insert(&channel.name);
         }
     }
     channels
+        .into_iter()
+        .map(|(bundle, names)| (bundle, names.into_iter().map(str::to_owned).collect()))
+        .collect()
 }
 
 /// The edges of a catalog, if something of readable version is installed.

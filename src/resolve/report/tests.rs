@@ -367,8 +367,8 @@ fn the_whole_report_has_a_verdict_for_each() {
             "p.v2.0.0 b another catalog is preferred",
             "p.v1.1.0 a chosen",
             "p.v1.1.0 b a higher one is eligible",
-            "p.v1.0.0 a no edge leads to it from the installed bundle",
-            "p.v1.0.0 b no edge leads to it from the installed bundle",
+            "p.v1.0.0 a no edge from the installed bundle",
+            "p.v1.0.0 b no edge from the installed bundle",
         ]
     );
     assert_eq!(
