@@ -9,6 +9,7 @@ mod image;
 mod range;
 mod resolve;
 mod run;
+mod source;
 
 use std::io::Write as _;
 use std::process::ExitCode;

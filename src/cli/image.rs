@@ -1,11 +1,7 @@
-#![expect(
-    clippy::disallowed_methods,
-    reason = "shell: reads directories and the environment"
-)]
+#![expect(clippy::disallowed_methods, reason = "shell: reads directories")]
 //! `oxolm image`: images of catalogs and bundles, without a container engine.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,11 +11,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 use super::Answer;
+use super::source::Sources;
 use crate::oci::reference::Reference;
-use crate::registry::RegistryClient;
 use crate::registry::build::{BuiltImage, archive};
-use crate::registry::config::RegistryOptions;
-use crate::registry::credential::{Credentials, PullSecret, PullSecretFormat};
 use crate::store::CONFIGS_LABEL;
 
 /// Where the content of a catalog lies in its image.
@@ -90,12 +84,8 @@ struct Push {
     /// Where to push, in full: registry/repository:tag
     #[arg(value_name = "REF")]
     reference: String,
-    /// Credentials, in the format of podman and docker [default: theirs, where they keep them]
-    #[arg(long, value_name = "FILE", env = "REGISTRY_AUTH_FILE")]
-    authfile: Option<PathBuf>,
-    /// CA certificates (*.crt) to trust besides the system's, and client certificates (*.cert, *.key)
-    #[arg(long, value_name = "DIR")]
-    ca_dir: Option<PathBuf>,
+    #[command(flatten)]
+    sources: Sources,
 }
 
 #[derive(Debug, Args)]
@@ -159,44 +149,11 @@ fn write(arguments: &Build) -> anyhow::Result<Answer> {
 fn upload(arguments: &Push) -> anyhow::Result<Answer> {
     let reference = Reference::parse(&arguments.reference)?;
     let image = arguments.content.image()?;
-    let client = RegistryClient::new(RegistryOptions {
-        ca_directory: arguments.ca_dir.clone(),
-        ..RegistryOptions::default()
-    })?;
-    if let Some(secret) = credentials(arguments.authfile.as_deref())? {
-        client.set_credentials(Credentials::parse(&[secret])?);
-    }
+    let client = arguments.sources.client()?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let pushed = runtime.block_on(client.push(&image, &reference))?;
     writeln!(anstream::stdout(), "{pushed}")?;
     Ok(Answer::Yes)
-}
-
-/// The credentials of `--authfile`, or the first file that podman or docker would use.
-fn credentials(authfile: Option<&Path>) -> anyhow::Result<Option<PullSecret>> {
-    let below =
-        |variable: &str, path: &str| env::var_os(variable).map(|base| Path::new(&base).join(path));
-    let found = match authfile {
-        Some(path) => Some(path.to_owned()),
-        None => [
-            below("XDG_RUNTIME_DIR", "containers/auth.json"),
-            below("HOME", ".config/containers/auth.json"),
-            below("DOCKER_CONFIG", "config.json"),
-            below("HOME", ".docker/config.json"),
-        ]
-        .into_iter()
-        .flatten()
-        .find(|path| path.is_file()),
-    };
-    let Some(path) = found else {
-        return Ok(None);
-    };
-    let data = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(Some(PullSecret {
-        origin: path.display().to_string(),
-        format: PullSecretFormat::DockerConfigJson,
-        data,
-    }))
 }
 
 impl Content {

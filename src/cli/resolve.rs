@@ -4,12 +4,13 @@ mod batch;
 mod print;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::{Args, ValueEnum};
 
 use super::Answer;
+use super::source::{self, Sources};
 use crate::error::quoted;
 use crate::fbc::package::{PackageContents, PackageError};
 use crate::resolve::{
@@ -36,10 +37,10 @@ pub(super) struct Resolve {
     /// The package
     #[arg(required_unless_present = "batch")]
     package: Option<String>,
-    /// A catalog: a directory or a file of JSON or YAML; may be repeated
+    /// A catalog: a directory or a file of JSON or YAML, or an image; may be repeated
     #[arg(
         long = "catalog",
-        value_name = "[NAME=]PATH",
+        value_name = "[NAME=]PATH|IMAGE",
         required_unless_present = "batch"
     )]
     catalogs: Vec<String>,
@@ -82,6 +83,8 @@ pub(super) struct Resolve {
         "package", "catalogs", "version", "channels", "policy", "selector", "priorities", "installed", "all", "output",
     ])]
     batch: Option<PathBuf>,
+    #[command(flatten)]
+    images: Sources,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -191,11 +194,6 @@ fn recorded_version(sources: &[Source], package: &str, bundle: &str) -> anyhow::
         })
 }
 
-/// Reads the packages of the catalog at `path`.
-fn read(path: &Path) -> anyhow::Result<Packages> {
-    catalog::packages(path).with_context(|| format!("cannot read catalog {}", path.display()))
-}
-
 impl Resolve {
     fn major_upgrades(&self) -> MajorUpgrades {
         match self.major_upgrades {
@@ -245,14 +243,15 @@ impl Resolve {
         }
         let mut sources: Vec<Source> = Vec::new();
         for text in &self.catalogs {
-            let (name, path) = named_path(text)?;
+            let (name, source) = source::named(text)?;
             ensure!(
                 sources.iter().all(|source| source.name != name),
-                "two catalogs are called {name:?}: name them with --catalog NAME=PATH"
+                "two catalogs are called {name:?}: name them with --catalog NAME=…"
             );
             sources.push(Source {
                 priority: priorities.remove(name.as_str()).unwrap_or_default(),
-                packages: read(&path)?,
+                packages: catalog::packages(self.images.catalog(source)?.path())
+                    .with_context(|| format!("cannot read catalog {source}"))?,
                 name,
             });
         }
@@ -261,25 +260,6 @@ impl Resolve {
             None => Ok(sources),
         }
     }
-}
-
-/// Name and path of `[NAME=]PATH`; the name is that of the file or directory when none is given.
-fn named_path(text: &str) -> anyhow::Result<(String, PathBuf)> {
-    let whole = Path::new(text);
-    if !whole.exists()
-        && let Some((name, path)) = text.split_once('=')
-        && !name.is_empty()
-        && !name.contains('/')
-    {
-        return Ok((name.to_owned(), PathBuf::from(path)));
-    }
-    let canonical = whole
-        .canonicalize()
-        .with_context(|| format!("cannot read catalog {text}"))?;
-    let name = canonical
-        .file_stem()
-        .with_context(|| format!("catalog {text} has no name: write NAME={text}"))?;
-    Ok((name.to_string_lossy().into_owned(), whole.to_owned()))
 }
 
 #[cfg(test)]

@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::{Answer, batch};
-use super::{Packages, content, read};
+use super::{Packages, content};
 use crate::error::quoted;
 use crate::fbc::package::Deprecation;
 use crate::resolve::{
     Availability, Catalog, Content, Installed, MajorUpgrades, Query, UpgradePolicy, resolve,
 };
+use crate::store::catalog;
 
 /// One line in.
 #[derive(Debug, Deserialize)]
@@ -183,7 +184,9 @@ impl Shelf {
         if let Some(packages) = self.by_path.get(path) {
             return Ok(Rc::clone(packages));
         }
-        let packages = Rc::new(read(path)?);
+        let packages = catalog::packages(path)
+            .with_context(|| format!("cannot read catalog {}", path.display()))?;
+        let packages = Rc::new(packages);
         self.by_path.insert(path.to_owned(), Rc::clone(&packages));
         Ok(packages)
     }

@@ -98,7 +98,7 @@ fn each_question_of_a_batch_has_its_answer() {
 }
 
 fn asked(folder: &tempfile::TempDir, version: &str) -> String {
-    let packages = read(folder.path()).unwrap();
+    let packages = catalog::packages(folder.path()).unwrap();
     let catalogs = [Catalog {
         name: "a".into(),
         labels: BTreeMap::new(),
@@ -153,25 +153,12 @@ fn the_answer_comes_first() {
 }
 
 #[test]
-fn a_catalog_is_named_by_its_argument_or_its_path() {
-    let folder = folder();
-    let path = folder.path().join("catalog.yaml");
-    let path = path.to_str().unwrap();
-    assert_eq!(named_path(path).unwrap().0, "catalog");
-    assert_eq!(
-        named_path(&format!("a={path}")).unwrap(),
-        ("a".to_owned(), PathBuf::from(path))
-    );
-    assert!(named_path("no/such=thing").is_err());
-}
-
-#[test]
 fn what_is_installed_is_found_in_the_catalogs() {
     let folder = folder();
     let sources = [Source {
         name: "a".into(),
         priority: 0,
-        packages: read(folder.path()).unwrap(),
+        packages: catalog::packages(folder.path()).unwrap(),
     }];
     assert_eq!(
         recorded_version(&sources, "p", "p.v1.1.0").unwrap(),

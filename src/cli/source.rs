@@ -1,0 +1,268 @@
+#![expect(
+    clippy::disallowed_methods,
+    reason = "shell: reads archives and the environment"
+)]
+//! SRC arguments: where a bundle or a catalog is taken from.
+//!
+//! | SRC | bundle | catalog |
+//! |---|---|---|
+//! | directory | that holds `manifests` and `metadata` | of JSON and YAML |
+//! | file | tar archive of such a directory, plain or compressed as layers are | JSON or YAML |
+//! | anything else | reference of an image | reference of an image |
+//!
+//! What is unpacked lies in a directory of its own, which is gone when the value is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+
+use crate::bundle::Files;
+use crate::fetch::{Fetcher, ImageKind};
+use crate::oci::digest::Digest;
+use crate::oci::reference::Reference;
+use crate::registry::RegistryClient;
+use crate::registry::config::RegistryOptions;
+use crate::registry::credential::{Credentials, PullSecret, PullSecretFormat};
+use crate::store::bundle::read_bundle_files;
+use crate::store::unpack::Limits;
+use crate::store::{Added, ContentStore, UnpackedImage, Wanted};
+
+/// How registries are talked to: flags that are the same in every command.
+///
+/// `registries.conf` and `policy.json` are those of the user, else the system's.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct Sources {
+    /// Credentials, in the format of podman and docker [default: theirs, where they keep them]
+    #[arg(long, value_name = "FILE", env = "REGISTRY_AUTH_FILE")]
+    authfile: Option<PathBuf>,
+    /// CA certificates (*.crt) to trust besides the system's, and client certificates (*.cert, *.key)
+    #[arg(long, value_name = "DIR")]
+    ca_dir: Option<PathBuf>,
+}
+
+/// A catalog on disk, for as long as the value lives.
+#[derive(Debug)]
+pub(super) struct CatalogSource {
+    path: PathBuf,
+    _unpacked: Option<Unpacked>,
+}
+
+impl CatalogSource {
+    /// A directory or file, as the readers of [`crate::store::catalog`] take it.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Sources {
+    /// The files of the bundle that `source` names.
+    ///
+    /// # Errors
+    /// When there is no such directory, archive or image, or it cannot be read.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the commands on bundles use it")
+    )]
+    pub(super) fn bundle_files(&self, source: &str) -> anyhow::Result<Files> {
+        match local(source)? {
+            Some(path) if path.is_dir() => read_bundle_files(path),
+            Some(path) => {
+                let unpacked = Unpacked::archive(path)
+                    .with_context(|| format!("cannot unpack bundle {source}"))?;
+                read_bundle_files(&unpacked.root()?)
+            }
+            None => {
+                let unpacked = self
+                    .pull(source, ImageKind::Bundle)
+                    .with_context(|| format!("cannot pull bundle {source}"))?;
+                read_bundle_files(&unpacked.root()?)
+            }
+        }
+        .with_context(|| format!("cannot read bundle {source}"))
+    }
+
+    /// The catalog that `source` names.
+    ///
+    /// # Errors
+    /// When there is no such directory, file or image, or the image is no catalog.
+    pub(super) fn catalog(&self, source: &str) -> anyhow::Result<CatalogSource> {
+        if let Some(path) = local(source)? {
+            return Ok(CatalogSource {
+                path: path.to_owned(),
+                _unpacked: None,
+            });
+        }
+        let unpacked = self
+            .pull(source, ImageKind::Catalog)
+            .with_context(|| format!("cannot pull catalog {source}"))?;
+        let path = unpacked.image()?.catalog_root();
+        let path = path.with_context(|| format!("image {source} is no catalog"))?;
+        Ok(CatalogSource {
+            path,
+            _unpacked: Some(unpacked),
+        })
+    }
+
+    /// A client of registries with these flags.
+    ///
+    /// # Errors
+    /// When a file that is named cannot be used.
+    pub(super) fn client(&self) -> anyhow::Result<RegistryClient> {
+        let home = env::var_os("HOME").map(PathBuf::from);
+        let options = RegistryOptions {
+            ca_directory: self.ca_dir.clone(),
+            ..RegistryOptions::default()
+        };
+        let client = RegistryClient::new(options.with_system_files(home.as_deref()))?;
+        if let Some(secret) = self.credentials()? {
+            client.set_credentials(Credentials::parse(&[secret])?);
+        }
+        Ok(client)
+    }
+
+    /// The credentials of `--authfile`, or the first file that podman or docker would use.
+    fn credentials(&self) -> anyhow::Result<Option<PullSecret>> {
+        let below = |variable: &str, path: &str| {
+            env::var_os(variable).map(|base| Path::new(&base).join(path))
+        };
+        let found = self.authfile.clone().or_else(|| {
+            [
+                below("XDG_RUNTIME_DIR", "containers/auth.json"),
+                below("HOME", ".config/containers/auth.json"),
+                below("DOCKER_CONFIG", "config.json"),
+                below("HOME", ".docker/config.json"),
+            ]
+            .into_iter()
+            .flatten()
+            .find(|path| path.is_file())
+        });
+        let Some(path) = found else {
+            return Ok(None);
+        };
+        let data = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(Some(PullSecret {
+            origin: path.display().to_string(),
+            format: PullSecretFormat::DockerConfigJson,
+            data,
+        }))
+    }
+
+    fn pull(&self, source: &str, kind: ImageKind) -> anyhow::Result<Unpacked> {
+        let reference = Reference::parse(source)?;
+        let client = self.client()?;
+        Unpacked::make(|store| {
+            let fetcher = Fetcher::new(client, store.clone());
+            let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+            Ok(runtime.block_on(async {
+                let canonical = fetcher.canonicalize(&reference).await?;
+                fetcher.fetch(&canonical, kind).await
+            })?)
+        })
+    }
+}
+
+/// Name and SRC of `[NAME=]SRC`. Without a name it is that of the file or directory without its ending, or the last part
+/// of the image's repository.
+///
+/// # Errors
+/// When there is no such file or directory, and it is no image reference either.
+pub(super) fn named(text: &str) -> anyhow::Result<(String, &str)> {
+    if !Path::new(text).exists()
+        && let Some((name, source)) = text.split_once('=')
+        && !name.is_empty()
+        && !name.contains('/')
+    {
+        return Ok((name.to_owned(), source));
+    }
+    let name = if let Some(path) = local(text)? {
+        let canonical = path
+            .canonicalize()
+            .with_context(|| format!("cannot read catalog {text}"))?;
+        let stem = canonical.file_stem();
+        stem.map(|stem| stem.to_string_lossy().into_owned())
+    } else {
+        let reference = Reference::parse(text)?;
+        let path = reference.repository().path();
+        path.rsplit('/').next().map(str::to_owned)
+    };
+    let name = name.with_context(|| format!("catalog {text} has no name: write NAME={text}"))?;
+    Ok((name, text))
+}
+
+/// What exists on disk; `None` for what can only be an image.
+fn local(source: &str) -> anyhow::Result<Option<&Path>> {
+    let path = Path::new(source);
+    if path.exists() {
+        return Ok(Some(path));
+    }
+    if source.starts_with(['.', '/', '~']) || !source.contains('/') {
+        bail!("there is no file or directory {source}");
+    }
+    Ok(None)
+}
+
+/// An image or archive that was unpacked; its files go with the value.
+#[derive(Debug)]
+struct Unpacked {
+    image: Option<UnpackedImage>,
+    store: ContentStore,
+    _directory: tempfile::TempDir,
+}
+
+impl Unpacked {
+    fn make(
+        unpack: impl FnOnce(&ContentStore) -> anyhow::Result<UnpackedImage>,
+    ) -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir().context("cannot make a directory")?;
+        let store = ContentStore::open(directory.path())?;
+        // Made first: if unpacking fails, what it left goes, too.
+        let mut unpacked = Self {
+            image: None,
+            store,
+            _directory: directory,
+        };
+        unpacked.image = Some(unpack(&unpacked.store)?);
+        Ok(unpacked)
+    }
+
+    /// Unpacks an archive as if it were the only layer of an image.
+    fn archive(path: &Path) -> anyhow::Result<Self> {
+        Self::make(|store| {
+            // The store holds nothing else, so any name does.
+            let digest = Digest::of(path.as_os_str().as_encoded_bytes());
+            let labels = BTreeMap::new();
+            let mut wanted = Wanted::of(&labels)?;
+            loop {
+                let file = File::open(path)?;
+                match store.add(&digest, &labels, &wanted, &Limits::default(), [file])? {
+                    Added::Image(image) => return Ok(image),
+                    Added::Elsewhere(more) => wanted = more,
+                }
+            }
+        })
+    }
+
+    fn image(&self) -> anyhow::Result<&UnpackedImage> {
+        self.image.as_ref().context("nothing was unpacked")
+    }
+
+    fn root(&self) -> anyhow::Result<PathBuf> {
+        Ok(self.image()?.root.clone())
+    }
+}
+
+impl Drop for Unpacked {
+    fn drop(&mut self) {
+        self.image = None;
+        // What is unpacked is read-only, so the directory cannot go before the store has emptied it. What cannot be
+        // removed stays among the system's temporary files.
+        _ = self.store.collect_garbage(&BTreeSet::new());
+    }
+}
+
+#[cfg(test)]
+mod tests;

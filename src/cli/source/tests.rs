@@ -1,0 +1,182 @@
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::*;
+use crate::registry::build::{BuiltImage, archive};
+use crate::store::CONFIGS_LABEL;
+use crate::store::catalog::packages;
+use crate::testing::registry::FakeRegistry;
+
+const CSV: &str = "manifests/csv.yaml";
+const ANNOTATIONS: &str = "metadata/annotations.yaml";
+
+fn files(prefix: &str) -> BTreeMap<String, Vec<u8>> {
+    [(CSV, "csv"), (ANNOTATIONS, "annotations"), ("tests/x", "")]
+        .map(|(path, text)| (format!("{prefix}{path}"), text.as_bytes().to_vec()))
+        .into()
+}
+
+#[track_caller]
+fn is_the_bundle(files: &Files) {
+    let expected = [(CSV, "csv"), (ANNOTATIONS, "annotations")]
+        .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()));
+    assert_eq!(*files, Files::from(expected));
+}
+
+fn written(directory: &Path, name: &str, bytes: &[u8]) -> String {
+    let path = directory.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, bytes).unwrap();
+    path.display().to_string()
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    std::io::Write::write_all(&mut encoder, bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn failure(result: anyhow::Result<impl std::fmt::Debug>) -> String {
+    format!("{:#}", result.unwrap_err())
+}
+
+/// The bundle as an image, pushed as `p/b:v1`.
+async fn pushed(registry: &FakeRegistry) -> String {
+    let image = BuiltImage::build(&files(""), &BTreeMap::new()).unwrap();
+    let reference = registry.reference("p/b:v1");
+    let client = RegistryClient::new(RegistryOptions::default()).unwrap();
+    client.push(&image, &reference).await.unwrap();
+    reference.to_string()
+}
+
+/// Runs what blocks beside the registry.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
+
+#[test]
+fn a_bundle_is_a_directory_or_an_archive() {
+    let directory = tempfile::tempdir().unwrap();
+    let below = directory.path().join("bundle");
+    for (path, bytes) in files("") {
+        written(&below, &path, &bytes);
+    }
+    let sources = Sources::default();
+    is_the_bundle(&sources.bundle_files(below.to_str().unwrap()).unwrap());
+    let plain = archive(&files("")).unwrap();
+    let dotted = archive(&files("./")).unwrap();
+    for (name, bytes) in [
+        ("plain.tar", plain.clone()),
+        ("any-name", gzipped(&plain)),
+        ("dotted.tgz", gzipped(&dotted)),
+    ] {
+        let source = written(directory.path(), name, &bytes);
+        is_the_bundle(&sources.bundle_files(&source).unwrap());
+    }
+}
+
+#[test]
+fn what_is_no_archive_and_no_file_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = written(directory.path(), "x.yaml", &[b'a'; 2048]);
+    let whole = gzipped(&archive(&files("")).unwrap());
+    let cut = written(directory.path(), "cut.tgz", &whole[..whole.len() / 2]);
+    let sources = Sources::default();
+    for source in [text, cut] {
+        let text = failure(sources.bundle_files(&source));
+        let expected = format!("cannot unpack bundle {source}: ");
+        assert!(text.starts_with(&expected), "{text}");
+    }
+    for source in ["nowhere", "./no/where", "/no/where", "~/nowhere"] {
+        let expected = format!("there is no file or directory {source}");
+        assert_eq!(failure(sources.bundle_files(source)), expected);
+        assert_eq!(failure(sources.catalog(source)), expected);
+    }
+    let text = failure(sources.bundle_files("registry.example/UPPER:v1"));
+    assert!(
+        text.starts_with("cannot pull bundle registry.example/UPPER:v1: "),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_is_pulled_and_leaves_nothing_behind() {
+    let registry = FakeRegistry::start().await;
+    let reference = pushed(&registry).await;
+    let sources = Sources::default();
+    let directory = beside(move || {
+        is_the_bundle(&sources.bundle_files(&reference).unwrap());
+        let unpacked = sources.pull(&reference, ImageKind::Bundle).unwrap();
+        unpacked.store.root().to_owned()
+    })
+    .await;
+    assert!(!directory.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_catalog_is_a_directory_a_file_or_an_image() {
+    let registry = FakeRegistry::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let meta = r#"{"schema": "olm.package", "name": "p"}"#;
+    let file = written(directory.path(), "catalog.json", meta.as_bytes());
+    let image = BuiltImage::build(
+        &BTreeMap::from([("configs/p/c.json".to_owned(), meta.as_bytes().to_vec())]),
+        &BTreeMap::from([(CONFIGS_LABEL.to_owned(), "/configs".to_owned())]),
+    );
+    let reference = registry.reference("p/c:v1");
+    let client = RegistryClient::new(RegistryOptions::default()).unwrap();
+    client.push(&image.unwrap(), &reference).await.unwrap();
+    let local = directory.path().display().to_string();
+    beside(move || {
+        for source in [local, file, reference.to_string()] {
+            let catalog = Sources::default().catalog(&source).unwrap();
+            let found = packages(catalog.path()).unwrap();
+            let names: Vec<_> = found.into_keys().collect();
+            assert_eq!(names, ["p"], "{source}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_is_no_catalog_is_refused() {
+    let registry = FakeRegistry::start().await;
+    let reference = pushed(&registry).await;
+    let text = beside(move || failure(Sources::default().catalog(&reference))).await;
+    assert!(text.contains("missing the required label"), "{text}");
+}
+
+#[test]
+fn credentials_that_cannot_be_read_are_named() {
+    let sources = Sources {
+        authfile: Some("/no/where.json".into()),
+        ca_dir: None,
+    };
+    assert!(failure(sources.client()).starts_with("cannot read /no/where.json: "));
+}
+
+#[test]
+fn a_catalog_is_called_as_it_is_told_or_as_its_source_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = written(directory.path(), "operators.json", b"");
+    let named_file = format!("mine={file}");
+    for (text, expected) in [
+        (file.as_str(), ("operators", file.as_str())),
+        (&named_file, ("mine", &file)),
+        (
+            "quay.io/org/community:latest",
+            ("community", "quay.io/org/community:latest"),
+        ),
+        ("x=quay.io/org/c:v1", ("x", "quay.io/org/c:v1")),
+    ] {
+        let (name, source) = named(text).unwrap();
+        assert_eq!((name.as_str(), source), expected);
+    }
+    assert_eq!(
+        failure(named("nowhere")),
+        "there is no file or directory nowhere"
+    );
+    assert!(failure(named("/")).starts_with("catalog / has no name: "));
+    assert!(named("quay.io/org/UPPER:v1").is_err());
+    assert!(named("no/such=thing").is_err());
+}
