@@ -10,6 +10,7 @@ pub mod cluster_object_set;
 pub mod cluster_operator;
 pub mod informer;
 pub mod metrics;
+pub mod pull_secrets;
 pub mod queue;
 pub mod report;
 pub mod wiring;

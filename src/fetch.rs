@@ -135,6 +135,11 @@ impl Fetcher {
         self
     }
 
+    /// What images are pulled through.
+    pub fn registry(&self) -> &RegistryClient {
+        &self.registry
+    }
+
     /// Where images are kept.
     pub fn store(&self) -> &ContentStore {
         &self.store

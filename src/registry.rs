@@ -34,9 +34,7 @@ use self::config::RegistryOptions;
 use self::credential::Credentials;
 use self::endpoint::Endpoint;
 use self::error::{Attempt, Fault, Operation, RegistryError};
-use self::limits::{
-    LAYER_TIMEOUT, MAX_CONFIG_BYTES, MAX_LAYER_BYTES, MAX_LAYERS, MAX_MANIFEST_BYTES,
-};
+use self::limits::{LAYER_TIMEOUT, MAX_CONFIG_BYTES, MAX_LAYERS, MAX_MANIFEST_BYTES};
 use self::transport::{Call, Transport, document};
 use crate::oci::digest::Digest;
 use crate::oci::manifest::{
@@ -127,7 +125,7 @@ impl RegistryClient {
         manifest
             .check_is_image()
             .map_err(|source| unusable(&whole, source))?;
-        check_limits(&whole, &manifest)?;
+        check_limits(&whole, &manifest, self.options.max_layer_bytes)?;
         let config = self.config(&whole, &manifest.config).await?;
         Ok(Image {
             reference: reference.clone(),
@@ -309,12 +307,17 @@ impl RegistryClient {
         Attempt {
             endpoint: self.transport.describe(endpoint),
             credential: self.transport.credential_origin(endpoint),
+            unusable_secrets: self.transport.unusable_secrets(),
             fault,
         }
     }
 }
 
-fn check_limits(reference: &Reference, manifest: &ImageManifest) -> Result<(), RegistryError> {
+fn check_limits(
+    reference: &Reference,
+    manifest: &ImageManifest,
+    max_layer_bytes: u64,
+) -> Result<(), RegistryError> {
     let too_large = |what, limit| RegistryError::TooLarge {
         reference: reference.to_string(),
         what,
@@ -332,9 +335,9 @@ fn check_limits(reference: &Reference, manifest: &ImageManifest) -> Result<(), R
     if manifest
         .layers
         .iter()
-        .any(|layer| layer.size > MAX_LAYER_BYTES)
+        .any(|layer| layer.size > max_layer_bytes)
     {
-        return Err(too_large("the size of a layer in bytes", MAX_LAYER_BYTES));
+        return Err(too_large("the size of a layer in bytes", max_layer_bytes));
     }
     Ok(())
 }

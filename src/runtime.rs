@@ -47,12 +47,13 @@ use crate::controller::metrics::{Controller, Metrics};
 use crate::controller::queue::{self, Listener, Work};
 use crate::controller::report::Reporter;
 use crate::controller::wiring::Queues;
-use crate::controller::{cluster_catalog, cluster_extension, cluster_object_set, cluster_operator};
+use crate::controller::{
+    cluster_catalog, cluster_extension, cluster_object_set, cluster_operator, pull_secrets,
+};
 use crate::fetch::Fetcher;
 use crate::identity::accounts::{self, Accounts};
 use crate::identity::{ExcludedNamespaces, Identity};
 use crate::registry::RegistryClient;
-use crate::registry::config::RegistryOptions;
 use crate::render::Provider;
 use crate::runtime::arguments::{AccountPolicy, RunArguments};
 use crate::runtime::health::Readiness;
@@ -65,6 +66,8 @@ use crate::store::catalog::{CatalogStore, StoredCatalog};
 const DRAIN: Duration = Duration::from_secs(10);
 /// How long a replica waits for catalogs on its disk before it says that it is ready.
 const CATALOG_GRACE: Duration = Duration::from_mins(2);
+/// How long pulls wait for the pull secrets to be read.
+const SECRETS_GRACE: Duration = Duration::from_secs(10);
 /// Catalogs pulled and published at the same time.
 const CATALOG_CONCURRENCY: u16 = 4;
 /// Extensions and revisions reconciled at the same time.
@@ -239,6 +242,19 @@ impl Parts {
         )
         .await?;
         restore(&catalogs, &catalog_informer, &readiness).await;
+        let source = pull_secrets::Source {
+            client: client.clone(),
+            global: arguments.registry.global_pull_secret.clone(),
+            account: pull_secrets::account_of(
+                &gate::own_user(&client).await.map_err(RunError::User)?,
+            ),
+        };
+        let wake = {
+            let (queues, informer) = (queues.clone(), catalog_informer.clone());
+            let extensions = extensions.clone();
+            move || queues.credentials_changed(&informer, extensions.get())
+        };
+        use_pull_secrets(source, &catalogs.fetcher, wake, &stop).await;
         let pass = {
             let ctx = catalogs.clone();
             move |catalog| cluster_catalog::reconcile(catalog, ctx.clone())
@@ -617,20 +633,47 @@ async fn serve_metrics(
 }
 
 async fn storage(arguments: &RunArguments) -> Result<(Fetcher, CatalogStore), RunError> {
-    let registry = RegistryClient::new(RegistryOptions::default())
+    let registry = RegistryClient::new(arguments.registry.options())
         .map_err(|error| RunError::Registry(error.into()))?;
+    let document_limit_bytes = arguments.registry.max_document_size;
     let directory = arguments.cache_dir.clone();
     let opened = tokio::task::spawn_blocking(move || {
         let content =
             ContentStore::open(&directory).map_err(|error| RunError::Store(error.into()))?;
         let catalogs =
             CatalogStore::new(content.clone()).map_err(|error| RunError::Store(error.into()))?;
-        Ok::<_, RunError>((content, catalogs))
+        Ok::<_, RunError>((content, catalogs.with_document_limit(document_limit_bytes)))
     });
     let (content, catalogs) = opened
         .await
         .map_err(|error| RunError::Store(error.into()))??;
-    Ok((Fetcher::new(registry, content), catalogs))
+    let fetcher = Fetcher::new(registry, content).with_limits(arguments.registry.limits());
+    Ok((fetcher, catalogs))
+}
+
+/// Keeps the registry client's credentials as the pull secrets say, and wakes who may have waited for one. Returns when
+/// they were read, or after [`SECRETS_GRACE`].
+async fn use_pull_secrets(
+    source: pull_secrets::Source,
+    fetcher: &Fetcher,
+    wake: impl Fn() + Send + 'static,
+    stop: &CancellationToken,
+) {
+    let registry = fetcher.registry().clone();
+    let read = Arc::new(Notify::new());
+    let seen = read.clone();
+    let use_credentials = move |credentials| {
+        registry.set_credentials(credentials);
+        seen.notify_one();
+        wake();
+    };
+    tokio::spawn(pull_secrets::watch(source, stop.clone(), use_credentials));
+    if tokio::time::timeout(SECRETS_GRACE, read.notified())
+        .await
+        .is_err()
+    {
+        warn!("pull secrets could not be read yet; images are pulled without them meanwhile");
+    }
 }
 
 /// Wakes the extensions whose package changed in content.

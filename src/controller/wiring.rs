@@ -101,6 +101,20 @@ impl Queues {
         }
     }
 
+    /// Other credentials are in use: whoever pulls images may succeed now.
+    pub fn credentials_changed(
+        &self,
+        catalogs: &Informer<ClusterCatalog>,
+        extensions: Option<&Informer<ClusterExtension>>,
+    ) {
+        for catalog in catalogs.all() {
+            self.catalogs.wake(&catalog.name_any());
+        }
+        if let Some(extensions) = extensions {
+            self.all_extensions(extensions);
+        }
+    }
+
     /// An account appeared or went, or rights changed.
     pub fn account_changed(
         &self,

@@ -9,7 +9,7 @@ use crate::error::{Classify, Disposition};
 pub const DOCUMENT_LIMIT_BYTES: usize = 16 << 20;
 
 /// How large a document may become when its aliases are expanded and its characters are escaped, in bytes.
-pub(crate) const EXPANDED_LIMIT_BYTES: usize = 4 * DOCUMENT_LIMIT_BYTES;
+pub const EXPANDED_LIMIT_BYTES: usize = 4 * DOCUMENT_LIMIT_BYTES;
 
 /// How deep arrays and objects may be nested, as in Go's decoders.
 pub(crate) const DEPTH_LIMIT: usize = 10_000;

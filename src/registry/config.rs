@@ -3,11 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::limits::RetryPolicy;
+use super::limits::{MAX_LAYER_BYTES, RetryPolicy};
 use crate::oci::manifest::Platform;
 
 /// How a [`super::RegistryClient`] behaves. The default: system roots, no files, no credentials, this machine's platform.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct RegistryOptions {
     /// The platform to choose from an index; `None` is that of this process.
     pub platform: Option<Platform>,
@@ -21,6 +21,22 @@ pub struct RegistryOptions {
     pub proxy: Option<String>,
     /// How often a request is tried again.
     pub retry: RetryPolicy,
+    /// The largest layer as it is transferred, in bytes.
+    pub max_layer_bytes: u64,
+}
+
+impl Default for RegistryOptions {
+    fn default() -> Self {
+        Self {
+            platform: None,
+            ca_directory: None,
+            registries_conf: None,
+            policy: None,
+            proxy: None,
+            retry: RetryPolicy::default(),
+            max_layer_bytes: MAX_LAYER_BYTES,
+        }
+    }
 }
 
 impl RegistryOptions {

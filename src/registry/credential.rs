@@ -34,9 +34,11 @@ pub enum PullSecretFormat {
 }
 
 /// All that oxolm may present to registries.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     entries: BTreeMap<String, Credential>,
+    /// Why secrets that should be here are not. Without content.
+    problems: Vec<String>,
 }
 
 /// A user name and a password.
@@ -69,44 +71,84 @@ impl Credentials {
     /// # Errors
     /// When one is malformed. The message never shows content.
     pub fn parse(secrets: &[PullSecret]) -> Result<Self, ConfigError> {
-        let mut entries = BTreeMap::new();
+        let mut all = Self::default();
         for secret in secrets {
-            let malformed = |reason: String| ConfigError::PullSecret {
-                origin: secret.origin.clone(),
-                reason,
-            };
-            let position = |error: serde_json::Error| {
-                malformed(format!(
-                    "not the expected JSON at line {} column {}",
-                    error.line(),
-                    error.column()
-                ))
-            };
-            let auths: BTreeMap<String, Entry> = match secret.format {
-                PullSecretFormat::DockerConfigJson => {
-                    let config: DockerConfig =
-                        serde_json::from_slice(&secret.data).map_err(position)?;
-                    config.auths
-                }
-                PullSecretFormat::DockerCfg => {
-                    serde_json::from_slice(&secret.data).map_err(position)?
-                }
-            };
-            for (key, entry) in auths {
-                let user = entry
-                    .user()
-                    .map_err(|reason| malformed(format!("entry {key:?}: {reason}")))?;
-                if let Some((username, password)) = user {
-                    let credential = Credential {
-                        username,
-                        password,
-                        origin: secret.origin.clone(),
-                    };
-                    entries.insert(normal_key(&key), credential);
-                }
+            all.read(secret)?;
+        }
+        Ok(all)
+    }
+
+    /// Takes in one more secret, which overrides what is here; of a malformed one only the problem.
+    pub fn add(&mut self, secret: &PullSecret) {
+        if let Err(error) = self.read(secret) {
+            self.add_problem(error.to_string());
+        }
+    }
+
+    /// Remembers that a secret cannot be had: whoever has no credential is told.
+    pub fn add_problem(&mut self, problem: String) {
+        self.problems.push(problem);
+    }
+
+    /// Why secrets that should be here are not.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// For how many registries and repositories there is a credential.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no credential at all.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All of a secret, or nothing.
+    fn read(&mut self, secret: &PullSecret) -> Result<(), ConfigError> {
+        let malformed = |reason: String| ConfigError::PullSecret {
+            origin: secret.origin.clone(),
+            reason,
+        };
+        let position = |error: serde_json::Error| {
+            malformed(format!(
+                "not the expected JSON at line {} column {}",
+                error.line(),
+                error.column()
+            ))
+        };
+        let auths: BTreeMap<String, Entry> = match secret.format {
+            PullSecretFormat::DockerConfigJson => {
+                let config: DockerConfig =
+                    serde_json::from_slice(&secret.data).map_err(position)?;
+                config.auths
+            }
+            PullSecretFormat::DockerCfg => {
+                serde_json::from_slice(&secret.data).map_err(position)?
+            }
+        };
+        let mut entries = BTreeMap::new();
+        for (key, entry) in auths {
+            let user = entry
+                .user()
+                .map_err(|reason| malformed(format!("entry {key:?}: {reason}")))?;
+            if let Some((username, password)) = user {
+                let credential = Credential {
+                    username,
+                    password,
+                    origin: secret.origin.clone(),
+                };
+                entries.insert(normal_key(&key), credential);
             }
         }
-        Ok(Self { entries })
+        self.entries.extend(entries);
+        Ok(())
+    }
+
+    /// Where the credential for a repository of a registry came from, if there is one.
+    pub fn origin_of(&self, authority: &str, path: &str) -> Option<&str> {
+        Some(self.find(authority, path)?.origin.as_str())
     }
 
     /// The credential for a repository of a registry.

@@ -79,6 +79,8 @@ pub struct Attempt {
     pub endpoint: String,
     /// Where the credential came from that was used, if any.
     pub credential: Option<String>,
+    /// Why pull secrets cannot be used; told where one is missing.
+    pub unusable_secrets: Vec<String>,
     /// What went wrong.
     pub fault: Fault,
 }
@@ -166,6 +168,12 @@ pub enum Connection {
     /// The other side hung up.
     #[error("closed by the other side")]
     Closed,
+    /// The proxy answers, but with a refusal.
+    #[error("the proxy does not connect to the registry")]
+    Proxy,
+    /// The proxy wants a user name and password.
+    #[error("the proxy wants other credentials than those in its address")]
+    ProxyCredentials,
     /// The certificate or the handshake is not acceptable.
     #[error("tls: {0}")]
     Tls(String),
@@ -192,6 +200,24 @@ impl Fault {
             Self::Token { fault, .. } => fault.is_transient(),
             Self::Redirect(_)
             | Self::Challenge(_)
+            | Self::Protocol(_)
+            | Self::TooLarge { .. }
+            | Self::WrongSize { .. }
+            | Self::WrongDigest { .. }
+            | Self::Deadline(_) => false,
+        }
+    }
+
+    /// Whether a credential would have helped.
+    fn is_about_credentials(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => {
+                matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+            }
+            Self::Challenge(_) | Self::Token { .. } => true,
+            Self::Connect(_)
+            | Self::Broken(_)
+            | Self::Redirect(_)
             | Self::Protocol(_)
             | Self::TooLarge { .. }
             | Self::WrongSize { .. }
@@ -253,7 +279,11 @@ impl Connection {
             }
         }
         let text = chain(error);
-        if text.contains("dns error") {
+        if text.contains("proxy authorization required") {
+            Self::ProxyCredentials
+        } else if text.contains("tunnel error") {
+            Self::Proxy
+        } else if text.contains("dns error") {
             Self::Unresolvable
         } else if error.is_body() || error.is_decode() || text.contains("closed") {
             Self::Closed
@@ -308,9 +338,16 @@ impl fmt::Display for Operation {
 
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.credential {
-            Some(origin) => write!(f, "{} (credentials from {origin})", self.endpoint)?,
-            None => write!(f, "{} (no credentials)", self.endpoint)?,
+        if let Some(origin) = &self.credential {
+            write!(f, "{} (credentials from {origin})", self.endpoint)?;
+        } else {
+            write!(f, "{} (no credentials", self.endpoint)?;
+            if self.fault.is_about_credentials() {
+                for problem in &self.unusable_secrets {
+                    write!(f, "; {problem}")?;
+                }
+            }
+            f.write_str(")")?;
         }
         write!(f, ": {}", self.fault)
     }

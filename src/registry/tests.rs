@@ -394,7 +394,7 @@ async fn manifests_beyond_the_limits_are_refused_before_anything_is_pulled() {
         ),
         (
             config.clone(),
-            vec![one("l", MAX_LAYER_BYTES + 1)],
+            vec![one("l", limits::MAX_LAYER_BYTES + 1)],
             "the size of a layer in bytes exceeds",
         ),
         (
@@ -665,4 +665,76 @@ async fn a_policy_that_rejects_is_obeyed_before_any_request() {
             .starts_with("cannot pull HOST/a:v1: rejected by the policy for \"default\" in ")
     );
     assert_eq!(registry.requests(), Vec::<String>::new());
+}
+
+/// A proxy that answers every request with `status` and tells the first line of each.
+async fn proxy(status: &'static str) -> (String, mpsc::UnboundedReceiver<String>) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, lines) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut bytes = vec![0; 4096];
+            let count = stream.read(&mut bytes).await.unwrap();
+            let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+            // The test may be over.
+            _ = sender.send(text.lines().next().unwrap_or_default().to_owned());
+            _ = stream
+                .write_all(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes())
+                .await;
+        }
+    });
+    (address, lines)
+}
+
+#[tokio::test]
+async fn a_proxy_is_asked_for_everything_but_loopback_and_its_refusal_is_told() {
+    install_crypto();
+    let (address, mut lines) = proxy("403 Forbidden").await;
+    let client = RegistryClient::new(RegistryOptions {
+        proxy: Some(address),
+        retry: RetryPolicy {
+            attempts: 1,
+            ..RetryPolicy::default()
+        },
+        ..RegistryOptions::default()
+    })
+    .unwrap();
+    let reference = Reference::parse("registry.invalid/a/b:1").unwrap();
+    let error = client.canonicalize(&reference).await.unwrap_err();
+    assert_eq!(
+        lines.recv().await.unwrap(),
+        "CONNECT registry.invalid:443 HTTP/1.1"
+    );
+    assert_eq!(
+        error.to_string(),
+        "cannot read manifest of registry.invalid/a/b:1: https://registry.invalid/a/b (no credentials): \
+         pinging container registry: the proxy does not connect to the registry"
+    );
+    let registry = FakeRegistry::start().await;
+    registry.put_image("a", "v1", &[], &[]);
+    client
+        .canonicalize(&registry.reference("a:v1"))
+        .await
+        .unwrap();
+    assert!(lines.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_lower_limit_for_layers_is_kept() {
+    let registry = FakeRegistry::start().await;
+    let layer = layer(&[("a", "b")]);
+    let digest = registry.put_image("a", "v1", &[], std::slice::from_ref(&layer));
+    let mut options = options();
+    options.max_layer_bytes = layer.len() as u64 - 1;
+    let client = RegistryClient::new(options).unwrap();
+    let image = registry.reference("a:v1").with_digest(digest);
+    let error = client.image(&image).await.unwrap_err();
+    let expected = format!(
+        "the size of a layer in bytes exceeds the limit of {}",
+        layer.len() - 1
+    );
+    assert!(error.to_string().ends_with(&expected), "{error}");
 }

@@ -111,6 +111,11 @@ impl Transport {
         self.credential(endpoint).map(|found| found.origin)
     }
 
+    /// Why pull secrets cannot be used.
+    pub(super) fn unusable_secrets(&self) -> Vec<String> {
+        self.credentials.load().problems().to_vec()
+    }
+
     pub(super) fn credential(&self, endpoint: &Endpoint) -> Option<Credential> {
         let credentials = self.credentials.load();
         credentials

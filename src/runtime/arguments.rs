@@ -1,10 +1,13 @@
 //! The arguments of `oxolm run`. Every flag can be set by an environment variable, too.
 
+mod registry;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+pub use self::registry::RegistryArguments;
 use crate::apply::teardown;
 use crate::identity::DefaultAccount;
 use crate::resolve::MajorUpgrades;
@@ -74,6 +77,10 @@ pub struct RunArguments {
     /// Whether CRDs that a bundle leaves behind are deleted while resources of them exist
     #[arg(long, env = "OXOLM_CRD_DELETION", value_enum, default_value_t)]
     pub crd_deletion: CrdDeletion,
+
+    /// How images are pulled.
+    #[command(flatten)]
+    pub registry: RegistryArguments,
 
     /// The level of logs: error, warn, info, debug, trace, or directives such as oxolm=debug,kube=warn
     #[arg(long, env = "OXOLM_LOG_LEVEL", default_value = "info")]

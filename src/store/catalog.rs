@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CONFIGS_LABEL, ContentStore, FileDescription, StoreError, UnpackedImage, removal};
 use crate::error::{Classify, Disposition};
+use crate::fbc::document::DOCUMENT_LIMIT_BYTES;
 use crate::fbc::index::{CatalogIndex, Filter};
 use crate::fbc::package::{PackageContents, PackageError};
 use crate::fbc::read::StreamError;
@@ -165,6 +166,8 @@ enum PackageLine {
 #[derive(Debug, Clone)]
 pub struct CatalogStore {
     content: ContentStore,
+    /// The largest document that is read, in bytes.
+    document_limit_bytes: usize,
     /// What this process has verified or published itself.
     verified: Arc<Mutex<BTreeSet<Digest>>>,
 }
@@ -177,6 +180,7 @@ impl CatalogStore {
     pub fn new(content: ContentStore) -> Result<Self, CatalogError> {
         let store = Self {
             content,
+            document_limit_bytes: DOCUMENT_LIMIT_BYTES,
             verified: Arc::default(),
         };
         let directory = store.catalogs();
@@ -186,6 +190,13 @@ impl CatalogStore {
             .create(&directory)
             .map_err(disk("create directory", &directory))?;
         Ok(store)
+    }
+
+    /// The same with another limit for documents, in bytes; see [`DOCUMENT_LIMIT_BYTES`].
+    #[must_use]
+    pub fn with_document_limit(mut self, limit_bytes: usize) -> Self {
+        self.document_limit_bytes = limit_bytes;
+        self
     }
 
     /// The published catalog of this digest, if it is here and whole. A damaged one is removed.
@@ -222,7 +233,11 @@ impl CatalogStore {
         let content = image.catalog_root().ok_or(CatalogError::NoLabel)?;
         let staging = self.content.begin()?;
         let target = staging.path().join("catalog");
-        publish::write(&target, &content, &image.digest, image.unpacked_at)?;
+        let source = publish::Source {
+            content: &content,
+            document_limit_bytes: self.document_limit_bytes,
+        };
+        publish::write(&target, &source, &image.digest, image.unpacked_at)?;
         let directory = self.catalog(&image.digest);
         match fs::rename(&target, &directory) {
             Ok(()) => sync_directory(&self.catalogs())?,

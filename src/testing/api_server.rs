@@ -238,6 +238,10 @@ impl Call {
         }
     }
 
+    fn field_selector(&self) -> &str {
+        self.query.get("fieldSelector").map_or("", String::as_str)
+    }
+
     fn is_watch(&self) -> bool {
         self.query.get("watch").is_some_and(|watch| watch == "true")
     }

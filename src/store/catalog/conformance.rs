@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::*;
+use crate::fbc::document::DOCUMENT_LIMIT_BYTES;
 use crate::fbc::package::Packages;
 use crate::testing::conformance::{Row, Score, Set};
 
@@ -161,7 +162,11 @@ fn real_catalogs_are_stored_byte_for_byte() {
         fs::create_dir(&content).unwrap();
         archive.extract("", &content);
         let digest = Digest::of(archive.name.as_bytes());
-        publish::write(&target, &content, &digest, Timestamp::UNIX_EPOCH).unwrap();
+        let source = publish::Source {
+            content: &content,
+            document_limit_bytes: DOCUMENT_LIMIT_BYTES,
+        };
+        publish::write(&target, &source, &digest, Timestamp::UNIX_EPOCH).unwrap();
         let description: Value =
             serde_json::from_slice(&fs::read(target.join(DESCRIPTION)).unwrap()).unwrap();
         let sum = description["files"][BLOBS]["sha256"].as_str().unwrap();

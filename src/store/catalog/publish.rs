@@ -23,10 +23,19 @@ use crate::oci::digest::Digest;
 /// How hard gzip tries. Real catalogs shrink to a tenth at this level, at four times the speed of level 6.
 const GZIP_LEVEL: u32 = 2;
 
-/// Writes the catalog at `content` into the new directory `target`, complete and synced.
+/// What is published.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source<'a> {
+    /// The catalog's directory or file.
+    pub(super) content: &'a Path,
+    /// The largest document that is read, in bytes.
+    pub(super) document_limit_bytes: usize,
+}
+
+/// Writes the catalog of `source` into the new directory `target`, complete and synced.
 pub(super) fn write(
     target: &Path,
-    content: &Path,
+    source: &Source<'_>,
     digest: &Digest,
     unpacked_at: Timestamp,
 ) -> Result<(), CatalogError> {
@@ -35,7 +44,11 @@ pub(super) fn write(
         .create(target)
         .map_err(disk("create directory", target))?;
     let mut blobs = Blobs::create(target)?;
-    walk::walk(content, &mut |located| blobs.add(&located.meta))?;
+    walk::walk(
+        source.content,
+        source.document_limit_bytes,
+        &mut |located| blobs.add(&located.meta),
+    )?;
     let mut files = BTreeMap::new();
     let index = blobs.finish(target, &mut files)?;
     let index = serde_json::to_vec(&index).map_err(encoding)?;

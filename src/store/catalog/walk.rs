@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{CatalogError, disk};
+use crate::fbc::document::DOCUMENT_LIMIT_BYTES;
 use crate::fbc::ignore::{self, Ignore};
 use crate::fbc::package::{PackageContents, PackageError, Packages};
 use crate::fbc::read::{Located, Metas, StreamError};
@@ -27,7 +28,7 @@ pub fn read_directory_or_file(
     let root = path.to_owned();
     fs::metadata(&root).map_err(disk("read", &root))?;
     for file in files(&root)? {
-        read_file(&file, &mut |located| {
+        read_file(&file, DOCUMENT_LIMIT_BYTES, &mut |located| {
             take(&file.name, located);
             Ok(())
         })?;
@@ -50,13 +51,14 @@ pub fn packages(
 /// Hands every blob below `root` to `take`. A root that does not exist is an empty catalog.
 pub(super) fn walk(
     root: &Path,
+    limit_bytes: usize,
     take: &mut dyn FnMut(Located) -> Result<(), CatalogError>,
 ) -> Result<(), CatalogError> {
     if !root.exists() {
         return Ok(());
     }
     for file in files(root)? {
-        read_file(&file, take)?;
+        read_file(&file, limit_bytes, take)?;
     }
     Ok(())
 }
@@ -71,11 +73,12 @@ struct CatalogFile {
 
 fn read_file(
     file: &CatalogFile,
+    limit_bytes: usize,
     take: &mut dyn FnMut(Located) -> Result<(), CatalogError>,
 ) -> Result<(), CatalogError> {
     let opened = File::open(&file.path).map_err(disk("open", &file.path))?;
     let size_bytes = opened.metadata().map_err(disk("read", &file.path))?.len();
-    for located in Metas::new(opened) {
+    for located in Metas::with_limit(opened, limit_bytes) {
         match located {
             Ok(located) => take(located)?,
             Err(source @ StreamError::TooLarge { .. }) => {

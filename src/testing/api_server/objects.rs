@@ -37,6 +37,7 @@ pub(super) struct Event {
 struct Watch {
     target: Target,
     selector: String,
+    fields: String,
     is_metadata_only: bool,
     events: UnboundedSender<Event>,
 }
@@ -216,6 +217,7 @@ impl State {
             .objects
             .iter()
             .filter(|(path, object)| call.target.contains(path) && selects(selector, object))
+            .filter(|(_, object)| has_fields(call.field_selector(), object))
             .map(|(_, object)| shown(object, call.is_metadata_only))
             .collect();
         let (api_version, list) = if call.is_metadata_only {
@@ -239,6 +241,7 @@ impl State {
         let watch = Watch {
             target: call.target.clone(),
             selector: call.query.get("labelSelector").cloned().unwrap_or_default(),
+            fields: call.field_selector().to_owned(),
             is_metadata_only: call.is_metadata_only,
             events: sender,
         };
@@ -543,9 +546,20 @@ impl State {
     }
 }
 
+/// Whether a field selector takes an object; `metadata.name=NAME` is the only one that the fake knows.
+fn has_fields(selector: &str, object: &Value) -> bool {
+    match selector.strip_prefix("metadata.name=") {
+        Some(name) => object["metadata"]["name"] == name,
+        None => true,
+    }
+}
+
 impl Watch {
     fn send(&self, event: &Event) {
-        if self.target.contains(&event.path) && selects(&self.selector, &event.object) {
+        if self.target.contains(&event.path)
+            && selects(&self.selector, &event.object)
+            && has_fields(&self.fields, &event.object)
+        {
             let object = shown(&event.object, self.is_metadata_only);
             // Whoever stopped watching needs no events.
             _ = self.events.unbounded_send(Event {
