@@ -6,7 +6,9 @@
 mod batch;
 mod crds;
 mod image;
+mod objects;
 mod range;
+mod render;
 mod resolve;
 mod run;
 mod source;
@@ -32,6 +34,7 @@ enum Command {
     Crds(crds::Crds),
     Image(image::Image),
     Range(range::Arguments),
+    Render(Box<render::Render>),
     Resolve(Box<resolve::Resolve>),
     Run(Box<RunArguments>),
 }
@@ -56,6 +59,7 @@ pub fn main() -> ExitCode {
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Range(arguments) => range::run(&arguments),
+        Command::Render(arguments) => render::run(&arguments),
         Command::Resolve(arguments) => resolve::run(&arguments),
         Command::Run(arguments) => run::run(*arguments),
     };

@@ -43,6 +43,9 @@ pub struct RenderOptions<'a> {
 pub struct Manifests {
     /// The objects, each with `apiVersion`, `kind` and `metadata`.
     pub objects: Vec<Value>,
+    /// The Secrets that are written while applying, without their content: [`Provider::SelfSigned`] has them. Who asks
+    /// which rights are needed counts them as objects.
+    pub secrets: Vec<Value>,
 }
 
 /// A bundle that this version cannot install, whatever the configuration. The texts are those of the reference.
@@ -166,10 +169,11 @@ fn generate(ctx: &Context<'_>) -> Result<Manifests, RenderError> {
     objects.extend(webhook::configurations(ctx));
     objects.extend(webhook::services(ctx));
     objects.extend(certificate::objects(ctx));
-    Ok(Manifests { objects })
+    let secrets = certificate::secrets(ctx);
+    Ok(Manifests { objects, secrets })
 }
 
 #[cfg(test)]
-mod conformance;
+pub(crate) mod conformance;
 #[cfg(test)]
 mod tests;

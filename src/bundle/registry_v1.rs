@@ -27,6 +27,9 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 const ANNOTATIONS_FILE: &str = "metadata/annotations.yaml";
 const PROPERTIES_FILE: &str = "metadata/properties.yaml";
 const MANIFESTS: &str = "manifests";
+/// Annotations of the CSV for who installs it. Consoles prefer the template.
+const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
+const SUGGESTED_NAMESPACE_TEMPLATE: &str = "operatorframework.io/suggested-namespace-template";
 const PACKAGE_ANNOTATION: &str = "operators.operatorframework.io.bundle.package.v1";
 
 /// A registry+v1 bundle.
@@ -122,6 +125,29 @@ impl RegistryV1 {
             crds: content.crds,
             others: content.others,
         })
+    }
+
+    /// The namespace that the bundle would be installed in: the one of its template, else the one that it names.
+    pub fn suggested_namespace(&self) -> Option<String> {
+        let template = self.namespace_template();
+        let of_template = template.as_ref().and_then(|template| {
+            let name = template.pointer("/metadata/name")?.as_str()?;
+            Some(name.to_owned())
+        });
+        let annotations = &self.csv.metadata.annotations;
+        of_template
+            .or_else(|| annotations.get(SUGGESTED_NAMESPACE).cloned())
+            .filter(|name| !name.is_empty())
+    }
+
+    /// The `Namespace` that the bundle wants, with its labels and annotations. What is no JSON object is none.
+    pub fn namespace_template(&self) -> Option<Value> {
+        let text = self
+            .csv
+            .metadata
+            .annotations
+            .get(SUGGESTED_NAMESPACE_TEMPLATE)?;
+        serde_json::from_str(text).ok().filter(Value::is_object) // See above.
     }
 
     /// The merged properties as JSON text, absent when neither the CSV nor the file has any.

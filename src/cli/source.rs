@@ -63,10 +63,6 @@ impl Sources {
     ///
     /// # Errors
     /// When there is no such directory, archive or image, or it cannot be read.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the commands on bundles use it")
-    )]
     pub(super) fn bundle_files(&self, source: &str) -> anyhow::Result<Files> {
         match local(source)? {
             Some(path) if path.is_dir() => read_bundle_files(path),
@@ -76,9 +72,9 @@ impl Sources {
                 read_bundle_files(&unpacked.root()?)
             }
             None => {
-                let unpacked = self
-                    .pull(source, ImageKind::Bundle)
-                    .with_context(|| format!("cannot pull bundle {source}"))?;
+                let unpacked = self.pull(source, ImageKind::Bundle).with_context(|| {
+                    format!("{source} is no file or directory, and cannot be pulled")
+                })?;
                 read_bundle_files(&unpacked.root()?)
             }
         }
@@ -98,7 +94,7 @@ impl Sources {
         }
         let unpacked = self
             .pull(source, ImageKind::Catalog)
-            .with_context(|| format!("cannot pull catalog {source}"))?;
+            .with_context(|| format!("{source} is no file or directory, and cannot be pulled"))?;
         let path = unpacked.image()?.catalog_root();
         let path = path.with_context(|| format!("image {source} is no catalog"))?;
         Ok(CatalogSource {

@@ -127,6 +127,22 @@ pub(super) fn objects(ctx: &Context<'_>) -> Vec<Value> {
     }
 }
 
+/// The Secrets that oxolm itself makes, for each Deployment that serves webhooks, in order of the CSV.
+pub(super) fn secrets(ctx: &Context<'_>) -> Vec<Value> {
+    let secret = |deployment: &Deployment| {
+        let name = WebhookNames::of(&deployment.name).certificate;
+        json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": ctx.install_namespace},
+        })
+    };
+    match ctx.certificates {
+        Provider::SelfSigned => webhook::serving_deployments(ctx).map(secret).collect(),
+        Provider::CertManager | Provider::ServiceCa | Provider::None => Vec::new(),
+    }
+}
+
 fn issuer_and_certificate(ctx: &Context<'_>, deployment: &Deployment) -> [Value; 2] {
     let names = WebhookNames::of(&deployment.name);
     let host = format!("{}.{}", names.service, ctx.install_namespace);

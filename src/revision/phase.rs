@@ -199,6 +199,16 @@ pub fn phases(manifests: &[Value], marks: &ObjectMarks) -> Result<Vec<Phase>, Ph
     Ok(phases)
 }
 
+/// Sorts `objects` as they are applied: by phase, then by group, version, kind, namespace, name. What does not say what
+/// it is comes last.
+pub fn sort(objects: &mut [Value]) {
+    objects.sort_by_cached_key(|object| {
+        let key = ObjectKey::of(object).ok(); // See above.
+        let phase = key.as_ref().map_or(PHASES.len(), |key| phase_of(&key.gvk));
+        (phase, key)
+    });
+}
+
 /// The place of a kind's phase in the table.
 fn phase_of(gvk: &Gvk) -> usize {
     let has = |kinds: &[(&str, &str)]| kinds.iter().any(|(group, kind)| gvk.is(group, kind));

@@ -94,7 +94,9 @@ fn what_is_no_archive_and_no_file_is_said() {
     }
     let text = failure(sources.bundle_files("registry.example/UPPER:v1"));
     assert!(
-        text.starts_with("cannot pull bundle registry.example/UPPER:v1: "),
+        text.starts_with(
+            "registry.example/UPPER:v1 is no file or directory, and cannot be pulled: "
+        ),
         "{text}"
     );
 }
