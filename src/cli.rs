@@ -8,6 +8,7 @@ mod crds;
 mod image;
 mod objects;
 mod range;
+mod rbac;
 mod render;
 mod resolve;
 mod run;
@@ -34,6 +35,7 @@ enum Command {
     Crds(crds::Crds),
     Image(image::Image),
     Range(range::Arguments),
+    Rbac(rbac::Rbac),
     Render(Box<render::Render>),
     Resolve(Box<resolve::Resolve>),
     Run(Box<RunArguments>),
@@ -59,6 +61,7 @@ pub fn main() -> ExitCode {
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Range(arguments) => range::run(&arguments),
+        Command::Rbac(arguments) => rbac::run(&arguments),
         Command::Render(arguments) => render::run(&arguments),
         Command::Resolve(arguments) => resolve::run(&arguments),
         Command::Run(arguments) => run::run(*arguments),

@@ -164,6 +164,14 @@ impl Needs {
         }
     }
 
+    /// What is needed for these manifests and those.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.accesses.extend(other.accesses.iter().cloned());
+        self.escalations.extend(other.escalations.iter().cloned());
+        self
+    }
+
     /// The namespaces in which rights are needed.
     pub fn namespaces(&self) -> BTreeSet<&str> {
         let of_accesses = self.accesses.iter().map(|access| access.namespace.as_str());
