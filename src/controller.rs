@@ -8,6 +8,7 @@ pub mod cluster_catalog;
 pub mod cluster_extension;
 pub mod cluster_object_set;
 pub mod cluster_operator;
+pub mod garbage;
 pub mod informer;
 pub mod metrics;
 pub mod pull_secrets;

@@ -278,6 +278,11 @@ impl Fetcher {
             Ok(())
         };
         let (pulled, unpacked) = tokio::join!(pulled, unpacked);
+        if let Err(FetchError::Unpack(error)) = &unpacked
+            && error.is_full()
+        {
+            self.store.call_for_room();
+        }
         // A pull that breaks off also looks like a broken archive; its own reason is the one that counts.
         pulled.map_err(|error: RegistryError| FetchError::Pull(Arc::new(error)))?;
         unpacked

@@ -13,6 +13,7 @@
 )]
 
 pub mod arguments;
+mod content;
 pub mod gate;
 pub mod health;
 pub mod lease;
@@ -50,24 +51,16 @@ use crate::controller::wiring::Queues;
 use crate::controller::{
     cluster_catalog, cluster_extension, cluster_object_set, cluster_operator, pull_secrets,
 };
-use crate::fetch::Fetcher;
 use crate::identity::accounts::{self, Accounts};
 use crate::identity::{ExcludedNamespaces, Identity};
-use crate::registry::RegistryClient;
 use crate::render::Provider;
 use crate::runtime::arguments::{AccountPolicy, RunArguments};
 use crate::runtime::health::Readiness;
 use crate::runtime::lease::{Kept, Seat};
-use crate::serve::{self, Served};
-use crate::store::ContentStore;
-use crate::store::catalog::{CatalogStore, StoredCatalog};
+use crate::serve::Served;
 
 /// How long the reconcilers may go on after a stop before they are cut off.
 const DRAIN: Duration = Duration::from_secs(10);
-/// How long a replica waits for catalogs on its disk before it says that it is ready.
-const CATALOG_GRACE: Duration = Duration::from_mins(2);
-/// How long pulls wait for the pull secrets to be read.
-const SECRETS_GRACE: Duration = Duration::from_secs(10);
 /// Catalogs pulled and published at the same time.
 const CATALOG_CONCURRENCY: u16 = 4;
 /// Extensions and revisions reconciled at the same time.
@@ -175,6 +168,8 @@ struct Parts {
     catalog_informer: Informer<ClusterCatalog>,
     /// Filled by the leader, read by who wakes extensions.
     extensions: Arc<OnceLock<Informer<ClusterExtension>>>,
+    /// Filled by the leader, read by the garbage collector.
+    sets: Arc<OnceLock<Informer<ClusterObjectSet>>>,
     metrics: Metrics,
 }
 
@@ -219,12 +214,18 @@ impl Parts {
                 },
             )
         };
-        let (fetcher, store) = storage(arguments).await?;
+        let (fetcher, store) = content::storage(arguments).await?;
+        let (served, sets) = (Served::default(), Arc::default());
+        let garbage = content::garbage(
+            &fetcher,
+            &store,
+            (catalog_informer.clone(), served.clone(), Arc::clone(&sets)),
+        );
         let catalogs = Arc::new(cluster_catalog::Context {
             client: client.clone(),
             fetcher,
             store,
-            served: Served::default(),
+            served,
             external_address: arguments
                 .external_address
                 .clone()
@@ -232,16 +233,16 @@ impl Parts {
             leading: Arc::new(AtomicBool::new(false)),
             reporter: Reporter::new(client.clone(), &instance),
             memory: cluster_catalog::Memory::default(),
-            on_content: content_listener(queues.clone(), extensions.clone()),
+            on_content: content::content_listener(queues.clone(), extensions.clone()),
         });
-        serve_catalogs(
+        content::serve_catalogs(
             arguments,
             &catalogs.external_address,
             catalogs.served.clone(),
             &stop,
         )
         .await?;
-        restore(&catalogs, &catalog_informer, &readiness).await;
+        content::restore(&catalogs, &catalog_informer, &readiness).await;
         let source = pull_secrets::Source {
             client: client.clone(),
             global: arguments.registry.global_pull_secret.clone(),
@@ -254,7 +255,11 @@ impl Parts {
             let extensions = extensions.clone();
             move || queues.credentials_changed(&informer, extensions.get())
         };
-        use_pull_secrets(source, &catalogs.fetcher, wake, &stop).await;
+        content::use_pull_secrets(source, &catalogs.fetcher, wake, &stop).await;
+        tokio::spawn({
+            let stop = stop.clone();
+            async move { garbage.run(stop).await }
+        });
         let pass = {
             let ctx = catalogs.clone();
             move |catalog| cluster_catalog::reconcile(catalog, ctx.clone())
@@ -287,6 +292,7 @@ impl Parts {
             catalogs,
             catalog_informer,
             extensions,
+            sets,
             metrics,
         })
     }
@@ -409,6 +415,7 @@ impl Parts {
         );
         // Only this leader fills it, once.
         _ = self.extensions.set(extension_informer.clone());
+        _ = self.sets.set(set_informer.clone());
         tasks.spawn(wake_on_accounts(
             accounts.clone(),
             queues.clone(),
@@ -583,39 +590,6 @@ fn instance() -> String {
         .unwrap_or_else(|| "oxolm".to_owned())
 }
 
-/// Serves what the catalogs hold, over TLS.
-async fn serve_catalogs(
-    arguments: &RunArguments,
-    external_address: &str,
-    served: Served,
-    stop: &CancellationToken,
-) -> Result<(), RunError> {
-    let host = external_address
-        .rsplit_once(':')
-        .map_or(external_address, |(host, _port)| host);
-    let certificate = match (&arguments.tls_cert, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => serve::Certificate::Files {
-            certificate: certificate.clone(),
-            key: key.clone(),
-        },
-        _ => serve::Certificate::SelfMade {
-            names: vec![
-                host.to_owned(),
-                format!("{host}.cluster.local"),
-                "localhost".to_owned(),
-            ],
-        },
-    };
-    let options = serve::Options {
-        address: arguments.catalogs_server_addr,
-        certificate,
-    };
-    serve::start(options, served, stop.clone())
-        .await
-        .map_err(|error| RunError::Serve(error.into()))?;
-    Ok(())
-}
-
 /// Serves `/metrics`, unless it is turned off.
 async fn serve_metrics(
     arguments: &RunArguments,
@@ -630,117 +604,4 @@ async fn serve_metrics(
         info!(address = %bound, "serving metrics");
     }
     Ok(counters)
-}
-
-async fn storage(arguments: &RunArguments) -> Result<(Fetcher, CatalogStore), RunError> {
-    let registry = RegistryClient::new(arguments.registry.options())
-        .map_err(|error| RunError::Registry(error.into()))?;
-    let document_limit_bytes = arguments.registry.max_document_size;
-    let directory = arguments.cache_dir.clone();
-    let opened = tokio::task::spawn_blocking(move || {
-        let content =
-            ContentStore::open(&directory).map_err(|error| RunError::Store(error.into()))?;
-        let catalogs =
-            CatalogStore::new(content.clone()).map_err(|error| RunError::Store(error.into()))?;
-        Ok::<_, RunError>((content, catalogs.with_document_limit(document_limit_bytes)))
-    });
-    let (content, catalogs) = opened
-        .await
-        .map_err(|error| RunError::Store(error.into()))??;
-    let fetcher = Fetcher::new(registry, content).with_limits(arguments.registry.limits());
-    Ok((fetcher, catalogs))
-}
-
-/// Keeps the registry client's credentials as the pull secrets say, and wakes who may have waited for one. Returns when
-/// they were read, or after [`SECRETS_GRACE`].
-async fn use_pull_secrets(
-    source: pull_secrets::Source,
-    fetcher: &Fetcher,
-    wake: impl Fn() + Send + 'static,
-    stop: &CancellationToken,
-) {
-    let registry = fetcher.registry().clone();
-    let read = Arc::new(Notify::new());
-    let seen = read.clone();
-    let use_credentials = move |credentials| {
-        registry.set_credentials(credentials);
-        seen.notify_one();
-        wake();
-    };
-    tokio::spawn(pull_secrets::watch(source, stop.clone(), use_credentials));
-    if tokio::time::timeout(SECRETS_GRACE, read.notified())
-        .await
-        .is_err()
-    {
-        warn!("pull secrets could not be read yet; images are pulled without them meanwhile");
-    }
-}
-
-/// Wakes the extensions whose package changed in content.
-fn content_listener(
-    queues: Queues,
-    extensions: Arc<OnceLock<Informer<ClusterExtension>>>,
-) -> cluster_catalog::ContentListener {
-    Box::new(
-        move |before: Option<&StoredCatalog>, after: Option<&StoredCatalog>| {
-            let Some(extensions) = extensions.get() else {
-                return;
-            };
-            let package = |catalog: Option<&StoredCatalog>, name: &str| {
-                catalog.map(|one| one.package(name).ok())
-            };
-            queues.content_changed(extensions, |name| {
-                package(before, name) != package(after, name)
-            });
-        },
-    )
-}
-
-/// Serves what is on disk at once, and says when the replica has what it needs.
-async fn restore(
-    ctx: &Arc<cluster_catalog::Context>,
-    informer: &Informer<ClusterCatalog>,
-    readiness: &Readiness,
-) {
-    if tokio::time::timeout(CATALOG_GRACE, informer.ready())
-        .await
-        .is_err()
-    {
-        readiness.release("catalogs");
-        return;
-    }
-    let catalogs = informer.all();
-    let mut restored = 0_usize;
-    for catalog in &catalogs {
-        restored += usize::from(cluster_catalog::restore(catalog, ctx).await);
-    }
-    info!(
-        catalogs = catalogs.len(),
-        restored, "serving what is on disk"
-    );
-    tokio::spawn(release_when_served(
-        ctx.clone(),
-        informer.clone(),
-        readiness.clone(),
-    ));
-}
-
-/// Ready once every catalog that is being served elsewhere is on this disk, or after [`CATALOG_GRACE`].
-async fn release_when_served(
-    ctx: Arc<cluster_catalog::Context>,
-    informer: Informer<ClusterCatalog>,
-    readiness: Readiness,
-) {
-    let until = tokio::time::Instant::now() + CATALOG_GRACE;
-    loop {
-        let missing = cluster_catalog::not_on_disk(&informer.all(), &ctx);
-        if missing.is_empty() || tokio::time::Instant::now() >= until {
-            return readiness.release("catalogs");
-        }
-        readiness.hold(
-            "catalogs",
-            format!("not on disk yet: {}", missing.join(", ")),
-        );
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
 }

@@ -15,11 +15,12 @@ mod condition;
 mod server;
 mod tls;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use crate::oci::digest::Digest;
 use crate::store::catalog::StoredCatalog;
 
 pub use self::answer::router;
@@ -55,6 +56,15 @@ impl Served {
             table.remove(name);
             table
         });
+    }
+
+    /// The digests of all catalogs being served.
+    pub fn digests(&self) -> BTreeSet<Digest> {
+        let table = self.0.load();
+        table
+            .values()
+            .map(|catalog| catalog.digest().clone())
+            .collect()
     }
 
     /// The names of all catalogs being served, sorted.

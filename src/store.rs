@@ -12,8 +12,11 @@
 //! What a process finds on disk when it starts is verified against `image.json` before its first use, so a torn write or a
 //! tampering hand costs a pull, never a wrong answer. Tags never come here, only digests.
 
+mod budget;
 pub mod bundle;
 pub mod catalog;
+mod description;
+mod error;
 mod layer;
 mod meter;
 mod removal;
@@ -24,18 +27,24 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use tokio::sync::Notify;
+use tracing::warn;
 
+use self::budget::Budget;
+pub(crate) use self::description::FileDescription;
+use self::description::{Description, is_file, verify, write_description};
+pub use self::error::StoreError;
+use self::error::is_full;
 use self::unpack::{Limits, UnpackError, Unpacker};
 pub use self::wanted::Wanted;
-use crate::error::{Classify, Disposition};
 use crate::oci::digest::Digest;
 
 /// The label that names the directory (or file) of a catalog image that holds its content.
@@ -58,12 +67,19 @@ pub struct ContentStore {
     root: PathBuf,
     /// Images that this process has verified, and whether somebody holds them.
     known: Arc<Mutex<BTreeMap<Digest, Known>>>,
+    budget: Arc<Budget>,
+    /// Told when something did not fit.
+    shortage: Arc<Notify>,
+    /// How many pieces of work were begun.
+    begun: Arc<AtomicU64>,
+    opened_at: Instant,
 }
 
 #[derive(Debug)]
 struct Known {
     description: Arc<Description>,
     unpacked_at: Timestamp,
+    used_at: Instant,
     lease: Weak<Lease>,
 }
 
@@ -86,23 +102,6 @@ pub struct UnpackedImage {
 #[derive(Debug)]
 struct Lease;
 
-/// `image.json`
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Description {
-    format: u32,
-    digest: Digest,
-    labels: BTreeMap<String, String>,
-    /// By path below `rootfs`.
-    files: BTreeMap<String, FileDescription>,
-}
-
-/// What a file must be to be the one that was unpacked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FileDescription {
-    pub(crate) size: u64,
-    pub(crate) sha256: Digest,
-}
-
 /// How far unpacking came.
 #[derive(Debug)]
 pub enum Added {
@@ -112,51 +111,19 @@ pub enum Added {
     Elsewhere(Wanted),
 }
 
-/// A failure of the store.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// A file or directory of the store cannot be used.
-    #[error("cannot {operation} {}", path.display())]
-    Disk {
-        /// What was attempted.
-        operation: &'static str,
-        /// On which path.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The image's layers cannot be unpacked.
-    #[error(transparent)]
-    Unpack(#[from] UnpackError),
-    /// The label that names the content leads out of the image.
-    #[error("label {CONFIGS_LABEL} of the image leads out of it: {0:?}")]
-    Label(String),
-    /// The description cannot be written.
-    #[error("cannot describe image {digest}")]
-    Describe {
-        /// The image.
-        digest: Digest,
-        /// Why.
-        source: serde_json::Error,
-    },
-}
-
-impl Classify for StoreError {
-    fn disposition(&self) -> Disposition {
-        // As in the reference: disks are emptied, tags are pushed again.
-        Disposition::Retry
-    }
-}
-
 impl ContentStore {
     /// Opens the store at `root`, making it if need be, and removes what an earlier process did not finish.
     ///
     /// # Errors
-    /// When the directory cannot be made or emptied.
+    /// When the directory cannot be made or read.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let store = Self {
             root: root.to_owned(),
             known: Arc::default(),
+            budget: Arc::default(),
+            shortage: Arc::default(),
+            begun: Arc::default(),
+            opened_at: Instant::now(),
         };
         for directory in [root.to_owned(), store.images(), store.staging()] {
             fs::DirBuilder::new()
@@ -168,9 +135,40 @@ impl ContentStore {
         let staging = store.staging();
         for entry in fs::read_dir(&staging).map_err(disk("read directory", &staging))? {
             let path = entry.map_err(disk("read directory", &staging))?.path();
-            removal::remove_tree(&path).map_err(disk("remove", &path))?;
+            if let Err(error) = removal::remove_tree(&path) {
+                // A disk that takes no changes can still be read from, which is what matters at a start.
+                warn!(path = %path.display(), %error, "cannot remove what an earlier process did not finish");
+            }
         }
         Ok(store)
+    }
+
+    /// From now on all files of the store together may have this many bytes.
+    pub fn set_budget(&self, bytes: u64) {
+        self.budget.set(bytes);
+    }
+
+    /// Waits until something did not fit.
+    pub async fn shortage(&self) {
+        self.shortage.notified().await;
+    }
+
+    /// Something did not fit: whoever collects garbage should do so.
+    pub(crate) fn call_for_room(&self) {
+        self.shortage.notify_one();
+    }
+
+    /// How many bytes more fit into the budget.
+    fn room(&self) -> Result<u64, StoreError> {
+        self.budget
+            .room(&self.root)
+            .map_err(disk("measure", &self.root))
+    }
+
+    fn full(&self) -> StoreError {
+        StoreError::Full {
+            budget_bytes: self.budget.bytes().unwrap_or(u64::MAX),
+        }
     }
 
     /// Where the store lies.
@@ -219,10 +217,22 @@ impl ContentStore {
         limits: &Limits,
         layers: impl IntoIterator<Item = impl io::Read>,
     ) -> Result<Added, StoreError> {
+        let room = self.room()?;
+        let allowed = Limits {
+            kept_bytes: limits.kept_bytes.min(room),
+            ..*limits
+        };
         let staging = self.begin()?;
-        let mut unpacker = Unpacker::new(staging.path(), wanted, limits)?;
+        let mut unpacker = Unpacker::new(staging.path(), wanted, &allowed)?;
         for layer in layers {
-            unpacker.layer(layer)?;
+            unpacker.layer(layer).map_err(|error| match error {
+                UnpackError::Limit { what, .. }
+                    if what == unpack::KEPT_BYTES && room < limits.kept_bytes =>
+                {
+                    self.full()
+                }
+                other => other.into(),
+            })?;
         }
         let target = staging.path().join("image");
         // Messages name the directory of all staging: a random name in them would differ each time.
@@ -253,11 +263,16 @@ impl ContentStore {
         self.remember(digest, description).map(Added::Image)
     }
 
-    /// Removes every image that is neither in `keep` nor held by somebody, and returns what it removed.
+    /// Removes every image that is neither in `keep` nor held by somebody nor was asked for within `grace`, and returns
+    /// what it removed. What an earlier process left counts as asked for when the store was opened.
     ///
     /// # Errors
     /// When the disk cannot be read or an image not be removed.
-    pub fn collect_garbage(&self, keep: &BTreeSet<Digest>) -> Result<Vec<Digest>, StoreError> {
+    pub fn collect_garbage(
+        &self,
+        keep: &BTreeSet<Digest>,
+        grace: Duration,
+    ) -> Result<Vec<Digest>, StoreError> {
         let images = self.images();
         let mut removed = Vec::new();
         for entry in fs::read_dir(&images).map_err(disk("read directory", &images))? {
@@ -269,7 +284,7 @@ impl ContentStore {
                 removal::remove_tree(&path).map_err(disk("remove", &path))?;
                 continue;
             };
-            if keep.contains(&digest) || self.is_held(&digest) {
+            if keep.contains(&digest) || self.is_in_use(&digest, grace) {
                 continue;
             }
             self.remove(&digest)?;
@@ -279,15 +294,31 @@ impl ContentStore {
         Ok(removed)
     }
 
+    /// Removes the image of this digest unless somebody holds it.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn discard(&self, digest: &Digest) -> Result<(), StoreError> {
+        if self.is_in_use(digest, Duration::ZERO) {
+            return Ok(());
+        }
+        self.remove(digest)
+    }
+
     /// A directory for work that is not finished; it vanishes with the value.
     pub(crate) fn begin(&self) -> Result<Staging, StoreError> {
         let staging = self.staging();
-        let made = tempfile::Builder::new()
-            .prefix("")
-            .permissions(fs::Permissions::from_mode(0o700))
-            .tempdir_in(&staging)
-            .map_err(disk("create a directory in", &staging))?;
-        Ok(Staging(made.keep()))
+        loop {
+            // One process uses a root at a time, and the directory was emptied when it started.
+            let number = self.begun.fetch_add(1, Ordering::Relaxed);
+            let path = staging.join(number.to_string());
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Staging(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // The name is not told: messages must not vary.
+                Err(error) => return Err(disk("create a directory in", &staging)(error)),
+            }
+        }
     }
 
     fn publish(&self, digest: &Digest, source: &Path) -> Result<(), StoreError> {
@@ -313,6 +344,9 @@ impl ContentStore {
     fn remove(&self, digest: &Digest) -> Result<(), StoreError> {
         lock(&self.known).remove(digest);
         let path = self.image(digest);
+        if is_absent(&path) {
+            return Ok(());
+        }
         // Readers see the whole image or none: it leaves its place before it is taken apart.
         let staging = self.begin()?;
         let grave = staging.path().join("image");
@@ -324,10 +358,11 @@ impl ContentStore {
         removal::remove_tree(&grave).map_err(disk("remove", &path))
     }
 
-    fn is_held(&self, digest: &Digest) -> bool {
-        lock(&self.known)
-            .get(digest)
-            .is_some_and(|known| known.lease.strong_count() > 0)
+    fn is_in_use(&self, digest: &Digest, grace: Duration) -> bool {
+        let all = lock(&self.known);
+        let known = all.get(digest);
+        let used_at = known.map_or(self.opened_at, |known| known.used_at);
+        known.is_some_and(|known| known.lease.strong_count() > 0) || used_at.elapsed() < grace
     }
 
     fn lease_known(&self, digest: &Digest, path: &Path) -> Option<UnpackedImage> {
@@ -356,6 +391,7 @@ impl ContentStore {
             description: Arc::new(description),
             // Whole seconds, as in the API.
             unpacked_at: Timestamp::from_second(modified.as_second()).unwrap_or_default(),
+            used_at: Instant::now(),
             lease: Weak::new(),
         });
         Ok(known.lend(&path))
@@ -378,6 +414,7 @@ impl Known {
     fn lend(&mut self, path: &Path) -> UnpackedImage {
         let lease = self.lease.upgrade().unwrap_or_else(|| Arc::new(Lease));
         self.lease = Arc::downgrade(&lease);
+        self.used_at = Instant::now();
         UnpackedImage {
             digest: self.description.digest.clone(),
             root: path.join(ROOTFS),
@@ -414,73 +451,9 @@ impl Drop for Staging {
     }
 }
 
-/// Compares an image on disk with its description. `None` when they differ.
-fn verify(path: &Path, digest: &Digest) -> Result<Option<Description>, StoreError> {
-    let file = path.join(DESCRIPTION);
-    let bytes = match fs::read(&file) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(disk("read", &file)(error)),
-    };
-    let Ok(description) = serde_json::from_slice::<Description>(&bytes) else {
-        return Ok(None);
-    };
-    if description.format != FORMAT || description.digest != *digest {
-        return Ok(None);
-    }
-    let root = path.join(ROOTFS);
-    let mut found = 0;
-    let mut directories = vec![root.clone()];
-    while let Some(directory) = directories.pop() {
-        let entries = match fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(disk("read directory", &directory)(error)),
-        };
-        for entry in entries {
-            let entry = entry.map_err(disk("read directory", &directory))?;
-            let kind = entry.file_type().map_err(disk("read", &entry.path()))?;
-            if kind.is_dir() {
-                directories.push(entry.path());
-            } else {
-                found += 1;
-                let relative = entry.path();
-                let relative = relative.strip_prefix(&root).ok().and_then(Path::to_str);
-                let expected = relative.and_then(|relative| description.files.get(relative));
-                let same = match expected {
-                    Some(expected) if kind.is_file() => is_file(&entry.path(), expected)?,
-                    _ => false,
-                };
-                if !same {
-                    return Ok(None);
-                }
-            }
-        }
-    }
-    Ok((found == description.files.len()).then_some(description))
-}
-
-fn is_file(path: &Path, expected: &FileDescription) -> Result<bool, StoreError> {
-    let mut file = fs::File::open(path).map_err(disk("open", path))?;
-    let mut hash = Sha256::new();
-    let mut size = 0;
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        let count = file.read(&mut buffer).map_err(disk("read", path))?;
-        if count == 0 {
-            break;
-        }
-        size += count as u64;
-        hash.update(buffer.get(..count).unwrap_or_default());
-    }
-    Ok(size == expected.size && Digest::from_sha256(hash.finalize().as_slice()) == expected.sha256)
-}
-
-fn write_description(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = fs::File::create(path)?;
-    file.write_all(bytes)?;
-    file.set_permissions(fs::Permissions::from_mode(0o400))?;
-    file.sync_all()
+/// Whether there is nothing at `path`; what cannot be looked at counts as there.
+fn is_absent(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 fn disk(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {

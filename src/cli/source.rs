@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -256,7 +257,7 @@ impl Drop for Unpacked {
         self.image = None;
         // What is unpacked is read-only, so the directory cannot go before the store has emptied it. What cannot be
         // removed stays among the system's temporary files.
-        _ = self.store.collect_garbage(&BTreeSet::new());
+        _ = self.store.collect_garbage(&BTreeSet::new(), Duration::ZERO);
     }
 }
 

@@ -9,27 +9,31 @@
     reason = "catalogs are patched, in time"
 )]
 
-use std::collections::BTreeMap;
+mod memory;
+mod object;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
-use serde_json::json;
+use kube::{Client, ResourceExt};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+pub use self::memory::Memory;
+use self::memory::ServedCatalog;
+use self::object::{finalizers, has_finalizer, patch_metadata, report, write_metadata};
+use crate::api::ClusterCatalog;
 use crate::api::cluster_catalog::{AvailabilityMode, ClusterCatalogStatus, ImageSource};
 use crate::api::condition::{self, ConditionType, is_true};
-use crate::api::{ClusterCatalog, keys};
 use crate::controller::queue::Next;
-use crate::controller::report::{Reporter, status_patch};
+use crate::controller::report::Reporter;
 use crate::error::{Classify, Disposition, Failure, Reason, chain};
 use crate::fetch::{FetchError, Fetcher, ImageKind};
+use crate::oci::digest::Digest;
 use crate::oci::reference::{CanonicalReference, Reference, ReferenceError};
 use crate::serve::Served;
 use crate::status::cluster_catalog::{Content, Outcome, cluster_catalog};
@@ -69,62 +73,6 @@ impl fmt::Debug for Context {
         f.debug_struct("Context")
             .field("external_address", &self.external_address)
             .finish_non_exhaustive()
-    }
-}
-
-/// What is known of each catalog beside its object: the last successful poll, and what is served.
-#[derive(Debug, Default)]
-pub struct Memory {
-    polls: Mutex<BTreeMap<String, Poll>>,
-    served: Mutex<BTreeMap<String, Arc<ServedCatalog>>>,
-}
-
-/// Content that is being served, and the reference that it came from.
-#[derive(Debug)]
-struct ServedCatalog {
-    reference: CanonicalReference,
-    content: Arc<StoredCatalog>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct Poll {
-    reference: String,
-    at: Instant,
-}
-
-impl Memory {
-    fn get(&self, name: &str) -> Option<Poll> {
-        self.polls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .cloned()
-    }
-
-    fn set(&self, name: &str, reference: &str) {
-        let poll = Poll {
-            reference: reference.to_owned(),
-            at: Instant::now(),
-        };
-        self.polls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.to_owned(), poll);
-    }
-
-    fn forget(&self, name: &str) {
-        self.polls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(name);
-    }
-
-    fn served(&self, name: &str) -> Option<Arc<ServedCatalog>> {
-        self.served
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .cloned()
     }
 }
 
@@ -302,16 +250,12 @@ async fn publish(
     ctx: &Context,
 ) -> Result<Arc<ServedCatalog>, SourceError> {
     let started = Instant::now();
-    let image = ctx
-        .fetcher
-        .fetch(canonical, ImageKind::Catalog)
-        .await
-        .map_err(|source| SourceError::Fetch { source, by_digest })?;
-    let store = ctx.store.clone();
-    let stored = spawn_blocking(move || store.publish(&image))
-        .await
-        .map_err(|_join| SourceError::Interrupted)?
-        .map_err(|source| SourceError::Store { source, by_digest })?;
+    let (store, digest) = (ctx.store.clone(), canonical.digest.clone());
+    let stored = blocking(by_digest, move || store.open(&digest)).await?;
+    let stored = match stored {
+        Some(stored) => stored,
+        None => unpack(canonical, by_digest, ctx).await?,
+    };
     let served = Arc::new(ServedCatalog {
         reference: canonical.clone(),
         content: Arc::new(stored),
@@ -319,6 +263,42 @@ async fn publish(
     ctx.serve(name, &served);
     info!(catalog = name, reference = %canonical, elapsed = ?started.elapsed(), "published catalog");
     Ok(served)
+}
+
+/// Fetches `canonical` and makes it a published catalog; the files of the image are not kept.
+async fn unpack(
+    canonical: &CanonicalReference,
+    by_digest: bool,
+    ctx: &Context,
+) -> Result<StoredCatalog, SourceError> {
+    let image = ctx
+        .fetcher
+        .fetch(canonical, ImageKind::Catalog)
+        .await
+        .map_err(|source| SourceError::Fetch { source, by_digest })?;
+    let (store, content) = (ctx.store.clone(), ctx.fetcher.store().clone());
+    let digest = canonical.digest.clone();
+    blocking(by_digest, move || {
+        let stored = store.publish(&image)?;
+        drop(image);
+        if let Err(error) = content.discard(&digest) {
+            // The content is published; the garbage collector tries again.
+            debug!(error = chain(&error), "cannot remove an unpacked image");
+        }
+        Ok(stored)
+    })
+    .await
+}
+
+/// Runs work on published catalogs where it does not hinder others.
+async fn blocking<T: Send + 'static>(
+    by_digest: bool,
+    work: impl FnOnce() -> Result<T, CatalogError> + Send + 'static,
+) -> Result<T, SourceError> {
+    spawn_blocking(work)
+        .await
+        .map_err(|_join| SourceError::Interrupted)?
+        .map_err(|source| SourceError::Store { source, by_digest })
 }
 
 /// Whether the registry is to be asked: never for what is served of a digest; for a tag when the reference was edited or
@@ -362,6 +342,14 @@ fn resolved(status: &ClusterCatalogStatus) -> Option<String> {
             .reference
             .clone(),
     )
+}
+
+/// The digest that the catalog's status says is served.
+pub fn resolved_digest(catalog: &ClusterCatalog) -> Option<Digest> {
+    let reference = resolved(catalog.status.as_ref()?)?;
+    CanonicalReference::parse(&reference)
+        .ok()
+        .map(|canonical| canonical.digest)
 }
 
 fn content_of(served: &ServedCatalog, name: &str, ctx: &Context) -> Content {
@@ -490,58 +478,6 @@ pub async fn restore(catalog: &ClusterCatalog, ctx: &Context) -> bool {
     }
 }
 
-/// The finalizer and the label of the catalog's own name, in one patch, only when one is missing.
-async fn write_metadata(catalog: &ClusterCatalog, ctx: &Context) -> Result<(), kube::Error> {
-    let name = catalog.name_any();
-    let wants_finalizer = catalog.spec.availability_mode == AvailabilityMode::Available;
-    let has_finalizer = has_finalizer(catalog);
-    let label_is_right = catalog.labels().get(keys::METADATA_NAME) == Some(&name);
-    let mut metadata = json!({});
-    if wants_finalizer != has_finalizer {
-        metadata = finalizers(catalog, wants_finalizer);
-    }
-    if !label_is_right && let Some(map) = metadata.as_object_mut() {
-        map.insert("labels".to_owned(), json!({ keys::METADATA_NAME: name }));
-    }
-    if metadata.as_object().is_none_or(serde_json::Map::is_empty) {
-        return Ok(());
-    }
-    patch_metadata(catalog, &metadata, ctx).await
-}
-
-fn has_finalizer(catalog: &ClusterCatalog) -> bool {
-    catalog
-        .finalizers()
-        .iter()
-        .any(|one| one == keys::FINALIZER_DELETE_SERVER_CACHE)
-}
-
-/// The finalizer list with or without ours, guarded by the version that it was read at.
-fn finalizers(catalog: &ClusterCatalog, with_ours: bool) -> serde_json::Value {
-    let mut list: Vec<String> = catalog
-        .finalizers()
-        .iter()
-        .filter(|one| *one != keys::FINALIZER_DELETE_SERVER_CACHE)
-        .cloned()
-        .collect();
-    if with_ours {
-        list.push(keys::FINALIZER_DELETE_SERVER_CACHE.to_owned());
-    }
-    json!({ "finalizers": list, "resourceVersion": catalog.resource_version() })
-}
-
-async fn patch_metadata(
-    catalog: &ClusterCatalog,
-    metadata: &serde_json::Value,
-    ctx: &Context,
-) -> Result<(), kube::Error> {
-    let api: Api<ClusterCatalog> = Api::all(ctx.client.clone());
-    let patch = Patch::Merge(json!({ "metadata": metadata }));
-    api.patch(&catalog.name_any(), &PatchParams::default(), &patch)
-        .await
-        .map(|_| ())
-}
-
 async fn delete(catalog: &ClusterCatalog, ctx: &Context) -> Next {
     let name = catalog.name_any();
     if ctx.withdraw(&name) {
@@ -565,33 +501,6 @@ async fn delete(catalog: &ClusterCatalog, ctx: &Context) -> Next {
     }
 }
 
-async fn report(
-    catalog: &ClusterCatalog,
-    status: &ClusterCatalogStatus,
-    ctx: &Context,
-) -> Result<(), kube::Error> {
-    if catalog.status.as_ref() == Some(status) {
-        return Ok(());
-    }
-    let api: Api<ClusterCatalog> = Api::all(ctx.client.clone());
-    let patch = status_patch(catalog.status.as_ref(), status);
-    api.patch_status(
-        &catalog.name_any(),
-        &PatchParams::default(),
-        &Patch::Merge(patch),
-    )
-    .await?;
-    let before = catalog
-        .status
-        .as_ref()
-        .map(|status| status.conditions.as_slice())
-        .unwrap_or_default();
-    ctx.reporter
-        .transitions(catalog, before, &status.conditions)
-        .await;
-    Ok(())
-}
-
 /// The names of the catalogs that are served by the leader and not here.
 pub fn not_on_disk(catalogs: &[Arc<ClusterCatalog>], ctx: &Context) -> Vec<String> {
     let is_serving = |catalog: &&Arc<ClusterCatalog>| {
@@ -608,3 +517,6 @@ pub fn not_on_disk(catalogs: &[Arc<ClusterCatalog>], ctx: &Context) -> Vec<Strin
         .filter(|name| ctx.memory.served(name).is_none())
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

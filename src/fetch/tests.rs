@@ -57,7 +57,10 @@ impl Fixture {
 impl Drop for Fixture {
     fn drop(&mut self) {
         // Empties what is read-only, so that the directory can go.
-        _ = self.fetcher.store().collect_garbage(&BTreeSet::new());
+        _ = self
+            .fetcher
+            .store()
+            .collect_garbage(&BTreeSet::new(), Duration::ZERO);
     }
 }
 

@@ -33,6 +33,11 @@ pub struct RunArguments {
     #[arg(long, env = "OXOLM_CACHE_DIR", default_value = "/var/cache/oxolm")]
     pub cache_dir: PathBuf,
 
+    /// How much the cache may hold, such as 4Gi; content that does not fit is not taken, and what is served stays
+    /// (default: what the disk holds)
+    #[arg(long, env = "OXOLM_CACHE_MAX_BYTES", value_name = "SIZE", value_parser = registry::size)]
+    pub cache_max_bytes: Option<u64>,
+
     /// The address of the catalog content server (HTTPS)
     #[arg(long, env = "OXOLM_CATALOGS_SERVER_ADDR", default_value = "0.0.0.0:8443", value_parser = address)]
     pub catalogs_server_addr: SocketAddr,

@@ -13,6 +13,7 @@
 //! A catalog that is open keeps its files open, so removing it harms no reader. What a process finds on disk
 //! is verified before its first use; what is damaged is made again.
 
+mod error;
 mod publish;
 pub mod walk;
 
@@ -23,18 +24,18 @@ use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{CONFIGS_LABEL, ContentStore, FileDescription, StoreError, UnpackedImage, removal};
-use crate::error::{Classify, Disposition};
+use super::{ContentStore, FileDescription, UnpackedImage, removal};
 use crate::fbc::document::DOCUMENT_LIMIT_BYTES;
 use crate::fbc::index::{CatalogIndex, Filter};
-use crate::fbc::package::{PackageContents, PackageError};
-use crate::fbc::read::StreamError;
+use crate::fbc::package::PackageContents;
 use crate::oci::digest::Digest;
 
+pub use self::error::CatalogError;
 pub use self::walk::{packages, read_directory_or_file};
 
 /// The directory of published catalogs.
@@ -47,94 +48,6 @@ const INDEX: &str = "index.json";
 
 /// The version of the format on disk; another one is published again.
 const FORMAT: u32 = 1;
-
-/// A failure to publish or to read a catalog.
-#[derive(Debug, thiserror::Error)]
-pub enum CatalogError {
-    /// A file or directory cannot be used.
-    #[error("cannot {operation} {}", path.display())]
-    Disk {
-        /// What was attempted.
-        operation: &'static str,
-        /// On which path.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The content store cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A file of the catalog cannot be read.
-    #[error("error walking FBC root: {file}")]
-    Content {
-        /// Its path in the catalog.
-        file: String,
-        /// Where and why.
-        source: StreamError,
-    },
-    /// A file of the catalog has a document that is too large.
-    #[error("error walking FBC root: {file} ({size_bytes} bytes)")]
-    TooLarge {
-        /// Its path in the catalog.
-        file: String,
-        /// Its size.
-        size_bytes: u64,
-        /// Where.
-        source: StreamError,
-    },
-    /// Something in the catalog is neither a file nor a directory, or a link that leads out of it.
-    #[error("error walking FBC root: {file} is neither a file nor a directory of the catalog")]
-    NoFile {
-        /// Its path in the catalog.
-        file: String,
-    },
-    /// An `.indexignore` cannot be read.
-    #[error("error walking FBC root: {file} is larger than {limit_bytes} bytes")]
-    IgnoreFile {
-        /// Its path in the catalog.
-        file: String,
-        /// The limit.
-        limit_bytes: u64,
-    },
-    /// The image does not say where its catalog is.
-    #[error("image has no label {CONFIGS_LABEL}")]
-    NoLabel,
-    /// The package's blobs do not have the form that their schemas demand.
-    #[error("{0}")]
-    Package(String),
-    /// A file of a published catalog does not hold what it should.
-    #[error("{} of the published catalog is damaged", .0.display())]
-    Damaged(PathBuf),
-}
-
-impl CatalogError {
-    /// Whether the content is to blame, so that only other content helps.
-    pub fn is_content(&self) -> bool {
-        match self {
-            Self::Content { source, .. } => !matches!(source, StreamError::Read(_)),
-            Self::TooLarge { .. }
-            | Self::NoFile { .. }
-            | Self::IgnoreFile { .. }
-            | Self::NoLabel
-            | Self::Package(_) => true,
-            Self::Disk { .. } | Self::Store(_) | Self::Damaged(_) => false,
-        }
-    }
-}
-
-impl Classify for CatalogError {
-    /// A tag can be pushed again and a disk emptied; who knows that the content is pinned by digest asks
-    /// [`CatalogError::is_content`].
-    fn disposition(&self) -> Disposition {
-        Disposition::Retry
-    }
-}
-
-impl From<PackageError> for CatalogError {
-    fn from(error: PackageError) -> Self {
-        Self::Package(error.to_string())
-    }
-}
 
 /// `catalog.json`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,6 +83,9 @@ pub struct CatalogStore {
     document_limit_bytes: usize,
     /// What this process has verified or published itself.
     verified: Arc<Mutex<BTreeSet<Digest>>>,
+    /// When each was last asked for.
+    used_at: Arc<Mutex<BTreeMap<Digest, Instant>>>,
+    made_at: Instant,
 }
 
 impl CatalogStore {
@@ -182,6 +98,8 @@ impl CatalogStore {
             content,
             document_limit_bytes: DOCUMENT_LIMIT_BYTES,
             verified: Arc::default(),
+            used_at: Arc::default(),
+            made_at: Instant::now(),
         };
         let directory = store.catalogs();
         fs::DirBuilder::new()
@@ -211,6 +129,7 @@ impl CatalogStore {
         match StoredCatalog::open(&directory, digest, is_verified) {
             Ok(Some(catalog)) => {
                 self.verified().insert(digest.clone());
+                self.uses().insert(digest.clone(), Instant::now());
                 Ok(Some(catalog))
             }
             Ok(None) => {
@@ -227,6 +146,14 @@ impl CatalogStore {
     /// When the content is not acceptable or the disk does not take it. Nothing is left behind then, and
     /// what was published before stays.
     pub fn publish(&self, image: &UnpackedImage) -> Result<StoredCatalog, CatalogError> {
+        self.write_and_open(image).inspect_err(|error| {
+            if error.is_full() {
+                self.content.call_for_room();
+            }
+        })
+    }
+
+    fn write_and_open(&self, image: &UnpackedImage) -> Result<StoredCatalog, CatalogError> {
         if let Some(catalog) = self.open(&image.digest)? {
             return Ok(catalog);
         }
@@ -236,8 +163,10 @@ impl CatalogStore {
         let source = publish::Source {
             content: &content,
             document_limit_bytes: self.document_limit_bytes,
+            room_bytes: self.content.room()?,
         };
-        publish::write(&target, &source, &image.digest, image.unpacked_at)?;
+        publish::write(&target, &source, &image.digest, image.unpacked_at)?
+            .ok_or_else(|| self.content.full())?;
         let directory = self.catalog(&image.digest);
         match fs::rename(&target, &directory) {
             Ok(()) => sync_directory(&self.catalogs())?,
@@ -254,12 +183,17 @@ impl CatalogStore {
             .ok_or(CatalogError::Damaged(directory))
     }
 
-    /// Removes every published catalog that is not in `keep`, and returns what it removed. Whoever has one
-    /// open can go on reading it.
+    /// Removes every published catalog that is not in `keep` and was not asked for within `grace`, and returns what
+    /// it removed. Whoever has one open can go on reading it. What an earlier process left counts as asked for when
+    /// the store was made.
     ///
     /// # Errors
     /// When the disk cannot be read or a catalog not be removed.
-    pub fn collect_garbage(&self, keep: &BTreeSet<Digest>) -> Result<Vec<Digest>, CatalogError> {
+    pub fn collect_garbage(
+        &self,
+        keep: &BTreeSet<Digest>,
+        grace: Duration,
+    ) -> Result<Vec<Digest>, CatalogError> {
         let directory = self.catalogs();
         let mut removed = Vec::new();
         for entry in fs::read_dir(&directory).map_err(disk("read directory", &directory))? {
@@ -267,7 +201,7 @@ impl CatalogStore {
                 .map_err(disk("read directory", &directory))?
                 .file_name();
             match Digest::parse(&format!("sha256:{}", name.to_string_lossy())) {
-                Ok(digest) if keep.contains(&digest) => {}
+                Ok(digest) if keep.contains(&digest) || self.used_within(&digest, grace) => {}
                 Ok(digest) => {
                     self.remove(&digest)?;
                     removed.push(digest);
@@ -284,7 +218,11 @@ impl CatalogStore {
 
     fn remove(&self, digest: &Digest) -> Result<(), CatalogError> {
         self.verified().remove(digest);
+        self.uses().remove(digest);
         let path = self.catalog(digest);
+        if super::is_absent(&path) {
+            return Ok(());
+        }
         let staging = self.content.begin()?;
         match fs::rename(&path, staging.path().join("catalog")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -293,6 +231,15 @@ impl CatalogStore {
             // The rest goes with the staging directory.
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    fn used_within(&self, digest: &Digest, grace: Duration) -> bool {
+        let used_at = self.uses().get(digest).copied();
+        used_at.unwrap_or(self.made_at).elapsed() < grace
+    }
+
+    fn uses(&self) -> std::sync::MutexGuard<'_, BTreeMap<Digest, Instant>> {
+        self.used_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn verified(&self) -> std::sync::MutexGuard<'_, BTreeSet<Digest>> {

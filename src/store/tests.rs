@@ -1,6 +1,7 @@
 //! The store and the unpacking of archives, sound and hostile.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use proptest::prelude::*;
 use tar::{Builder, EntryType, Header};
@@ -171,7 +172,13 @@ fn refuses(layer: Vec<u8>, expected: &str) {
     let error = fixture.add("/configs", &[layer]).unwrap_err();
     assert_eq!(error, expected);
     assert_eq!(fixture.traces(), Vec::<String>::new());
-    assert_eq!(fixture.store.collect_garbage(&BTreeSet::new()).unwrap(), []);
+    assert_eq!(
+        fixture
+            .store
+            .collect_garbage(&BTreeSet::new(), Duration::ZERO)
+            .unwrap(),
+        []
+    );
 }
 
 #[test]
@@ -693,14 +700,32 @@ fn garbage_is_what_nobody_keeps_or_holds() {
     let gone = dropped.digest.clone();
     drop(dropped);
     fs::write(fixture.store.images().join("not-ours"), "").unwrap();
-    assert_eq!(fixture.store.collect_garbage(&keep).unwrap(), [gone]);
+    assert_eq!(
+        fixture
+            .store
+            .collect_garbage(&keep, Duration::ZERO)
+            .unwrap(),
+        [gone]
+    );
     let second = held.clone();
     drop(held);
-    assert_eq!(fixture.store.collect_garbage(&keep).unwrap(), []);
+    assert_eq!(
+        fixture
+            .store
+            .collect_garbage(&keep, Duration::ZERO)
+            .unwrap(),
+        []
+    );
     assert_eq!(files(&second), ["configs/a=2"]);
     let digest = second.digest.clone();
     drop(second);
-    assert_eq!(fixture.store.collect_garbage(&keep).unwrap(), [digest]);
+    assert_eq!(
+        fixture
+            .store
+            .collect_garbage(&keep, Duration::ZERO)
+            .unwrap(),
+        [digest]
+    );
     assert_eq!(fixture.traces(), Vec::<String>::new());
 }
 

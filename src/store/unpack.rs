@@ -23,6 +23,8 @@ use super::write::Writer;
 use super::{FileDescription, Wanted};
 use crate::oci::digest::Digest;
 
+/// What there is too much of when [`Limits::kept_bytes`] is exceeded.
+pub(super) const KEPT_BYTES: &str = "bytes of files";
 /// The prefix of names that take away.
 const WHITEOUT: &str = ".wh.";
 /// The name that takes away all that lower layers put into its directory.
@@ -419,7 +421,7 @@ impl<'a> Unpacker<'a> {
             }
             size += bytes.len() as u64;
             if self.kept_bytes.saturating_add(size) > self.limits.kept_bytes {
-                return Err(self.limit("bytes of files", self.limits.kept_bytes));
+                return Err(self.limit(KEPT_BYTES, self.limits.kept_bytes));
             }
             hash.update(bytes);
             file.write_all(bytes).map_err(disk(&shown))?;

@@ -165,8 +165,10 @@ fn real_catalogs_are_stored_byte_for_byte() {
         let source = publish::Source {
             content: &content,
             document_limit_bytes: DOCUMENT_LIMIT_BYTES,
+            room_bytes: u64::MAX,
         };
-        publish::write(&target, &source, &digest, Timestamp::UNIX_EPOCH).unwrap();
+        let written = publish::write(&target, &source, &digest, Timestamp::UNIX_EPOCH);
+        assert_eq!(written.unwrap(), Some(()));
         let description: Value =
             serde_json::from_slice(&fs::read(target.join(DESCRIPTION)).unwrap()).unwrap();
         let sum = description["files"][BLOBS]["sha256"].as_str().unwrap();

@@ -30,25 +30,39 @@ pub(super) struct Source<'a> {
     pub(super) content: &'a Path,
     /// The largest document that is read, in bytes.
     pub(super) document_limit_bytes: usize,
+    /// How many bytes there is room for.
+    pub(super) room_bytes: u64,
 }
 
-/// Writes the catalog of `source` into the new directory `target`, complete and synced.
+/// Writes the catalog of `source` into the new directory `target`, complete and synced. `None` when there is no room.
 pub(super) fn write(
     target: &Path,
     source: &Source<'_>,
     digest: &Digest,
     unpacked_at: Timestamp,
-) -> Result<(), CatalogError> {
+) -> Result<Option<()>, CatalogError> {
     fs::DirBuilder::new()
         .mode(0o700)
         .create(target)
-        .map_err(disk("create directory", target))?;
+        .map_err(disk("create", Path::new("a directory for the catalog")))?;
     let mut blobs = Blobs::create(target)?;
+    let mut is_full = false;
     walk::walk(
         source.content,
         source.document_limit_bytes,
-        &mut |located| blobs.add(&located.meta),
+        &mut |located| {
+            is_full |= blobs.written_bytes() > source.room_bytes;
+            // The rest is only looked at: what is wrong with it is worth more than the lack of room.
+            if is_full {
+                Ok(())
+            } else {
+                blobs.add(&located.meta)
+            }
+        },
     )?;
+    if is_full {
+        return Ok(None);
+    }
     let mut files = BTreeMap::new();
     let index = blobs.finish(target, &mut files)?;
     let index = serde_json::to_vec(&index).map_err(encoding)?;
@@ -61,7 +75,9 @@ pub(super) fn write(
     };
     let description = serde_json::to_vec_pretty(&description).map_err(encoding)?;
     write_file(target, DESCRIPTION, &description, &mut files)?;
-    sync_directory(target)
+    sync_directory(target)?;
+    let written: u64 = files.values().map(|file| file.size).sum();
+    Ok((written <= source.room_bytes).then_some(()))
 }
 
 /// The blobs on their way to disk.
@@ -81,6 +97,10 @@ impl Blobs {
             index: IndexBuilder::default(),
             packages: Packages::default(),
         })
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.plain.size + self.compressed.get_ref().size
     }
 
     fn add(&mut self, meta: &Meta) -> Result<(), CatalogError> {

@@ -4,7 +4,7 @@ use super::*;
 use crate::error::chain;
 use crate::fbc::index::Filter;
 use crate::store::unpack::Limits;
-use crate::store::{Added, Wanted};
+use crate::store::{Added, CONFIGS_LABEL, Wanted};
 
 /// A store and, in it, an image with these files below `configs`.
 struct House {
@@ -230,7 +230,7 @@ fn garbage_is_collected_and_open_catalogs_stay_readable() {
     fs::create_dir(house.directory.path().join(CATALOGS).join("stray")).unwrap();
     let removed = house
         .catalogs
-        .collect_garbage(&BTreeSet::from([b.digest.clone()]))
+        .collect_garbage(&BTreeSet::from([b.digest.clone()]), Duration::ZERO)
         .unwrap();
     assert_eq!(removed, std::slice::from_ref(&a.digest));
     assert!(!house.path(&a.digest).exists());
