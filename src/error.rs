@@ -118,8 +118,11 @@ static PRINTABLE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the expression is a constant: checked by the tests")
 });
 
-/// Whether a character beyond ASCII is a letter, mark, number, punctuation or symbol.
-fn is_printable(c: char) -> bool {
+/// Whether a character is a letter, mark, number, punctuation, symbol or the ASCII space: Go's `unicode.IsPrint`.
+pub(crate) fn is_printable(c: char) -> bool {
+    if c.is_ascii() {
+        return matches!(c, ' '..='~');
+    }
     PRINTABLE.is_match(c.encode_utf8(&mut [0; 4]))
 }
 
