@@ -43,7 +43,7 @@ pub struct Failure {
 
 impl Failure {
     /// Prints the chain of `error`, outermost first.
-    pub fn of<E: Classify>(error: &E) -> Self {
+    pub fn of<E: Classify + 'static>(error: &E) -> Self {
         Self {
             message: chain(error),
             disposition: error.disposition(),
@@ -60,21 +60,33 @@ impl std::fmt::Display for Failure {
 /// The messages of `error` and its sources, outermost first, joined by `: `.
 ///
 /// A source whose text the message before it already ends with is left out, since some foreign errors
-/// print their source themselves.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+/// print their source themselves. Of an answer of the API server its message is taken.
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = own_text(error);
     let mut last = text.clone();
-    let mut source = error.source();
+    let mut source = error.source().filter(|_| !is_answer(error));
     while let Some(cause) = source {
-        let cause_text = cause.to_string();
+        let cause_text = own_text(cause);
         if !cause_text.is_empty() && !last.ends_with(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
         }
         last = cause_text;
-        source = cause.source();
+        source = cause.source().filter(|_| !is_answer(cause));
     }
     text
+}
+
+/// Whether the API server said so: what kube wraps around its words says nothing more.
+fn is_answer(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(_)))
+}
+
+fn own_text(error: &(dyn Error + 'static)) -> String {
+    match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Api(status)) => status.message.clone(),
+        _ => error.to_string(),
+    }
 }
 
 /// `text` in double quotes as Go's `%q` prints it: the messages that we share with the reference are made so.
@@ -163,5 +175,16 @@ mod tests {
             Failure::of(&Outer(Inner)).message,
             "cannot open the door: no key"
         );
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot write the door")]
+    struct Unwritten(#[source] kube::Error);
+
+    #[test]
+    fn of_an_answer_of_the_api_server_the_message_is_said() {
+        let status = kube::core::Status::failure("door \"a\" not found", "NotFound");
+        let error = Unwritten(kube::Error::Api(status.with_code(404).boxed()));
+        assert_eq!(chain(&error), "cannot write the door: door \"a\" not found");
     }
 }

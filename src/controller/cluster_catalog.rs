@@ -30,7 +30,7 @@ use crate::api::ClusterCatalog;
 use crate::api::cluster_catalog::{AvailabilityMode, ClusterCatalogStatus, ImageSource};
 use crate::api::condition::{self, ConditionType, is_true};
 use crate::controller::queue::Next;
-use crate::controller::report::Reporter;
+use crate::controller::report::{Reporter, unwritten};
 use crate::error::{Classify, Disposition, Failure, Reason, chain};
 use crate::fetch::{FetchError, Fetcher, ImageKind};
 use crate::oci::digest::Digest;
@@ -152,27 +152,16 @@ pub async fn reconcile(catalog: Arc<ClusterCatalog>, ctx: Arc<Context>) -> Next 
     if !ctx.leading.load(Ordering::Acquire) {
         return follow(&catalog, &ctx).await;
     }
-    let name = catalog.name_any();
     if catalog.metadata.deletion_timestamp.is_some() {
         return delete(&catalog, &ctx).await;
     }
     if let Err(error) = write_metadata(&catalog, &ctx).await {
-        warn!(
-            catalog = name,
-            error = chain(&error),
-            "cannot write the catalog's metadata"
-        );
-        return Next::Retry;
+        return unwritten(&error, "the catalog's metadata");
     }
     let outcome = step(&catalog, &ctx).await;
     let status = cluster_catalog(&catalog, &outcome, Timestamp::now());
     if let Err(error) = report(&catalog, &status, &ctx).await {
-        warn!(
-            catalog = name,
-            error = chain(&error),
-            "cannot write the catalog's status"
-        );
-        return Next::Retry;
+        return unwritten(&error, "the catalog's status");
     }
     next(&catalog, &outcome, &ctx)
 }

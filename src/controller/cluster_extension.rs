@@ -36,7 +36,7 @@ use crate::apply::revisions::{Ensured, RevisionError, Revisions, Uninstall};
 use crate::controller::cluster_extension::content::{Content, ContentError, Tags};
 use crate::controller::informer::Informer;
 use crate::controller::queue::Next;
-use crate::controller::report::{Reporter, status_patch};
+use crate::controller::report::{Reporter, status_patch, unwritten};
 use crate::error::{Classify, Disposition, Failure, chain};
 use crate::fetch::Fetcher;
 use crate::identity::accounts::Accounts;
@@ -162,14 +162,8 @@ impl Classify for StuckError {
 
 /// One pass over one extension.
 pub async fn reconcile(extension: Arc<ClusterExtension>, ctx: Arc<Context>) -> Next {
-    let name = extension.name_any();
     if let Err(error) = write_finalizer(&extension, &ctx).await {
-        warn!(
-            extension = name,
-            error = chain(&error),
-            "cannot write the extension's finalizers"
-        );
-        return Next::Retry;
+        return unwritten(&error, "the extension's finalizers");
     }
     let outcome = if extension.metadata.deletion_timestamp.is_some() {
         match uninstall(&extension, &ctx).await {
@@ -181,12 +175,7 @@ pub async fn reconcile(extension: Arc<ClusterExtension>, ctx: Arc<Context>) -> N
     };
     let status = cluster_extension(&extension, &outcome, Timestamp::now());
     if let Err(error) = report(&extension, &status, &ctx).await {
-        warn!(
-            extension = name,
-            error = chain(&error),
-            "cannot write the extension's status"
-        );
-        return Next::Retry;
+        return unwritten(&error, "the extension's status");
     }
     next(&outcome)
 }

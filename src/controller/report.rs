@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 
 use crate::api::condition::Condition;
+use crate::controller::queue::Next;
 use crate::error::chain;
 use crate::status::transition::{self, Transition, Weight};
 
@@ -20,6 +21,18 @@ const CONTROLLER: &str = "oxolm";
 
 /// The longest note that the events API takes, in bytes.
 const NOTE_LIMIT_BYTES: usize = 1024;
+
+/// What follows when `what` could not be written. After a conflict there is nothing to say: what the object became
+/// meanwhile is on its way, and is looked at then.
+pub fn unwritten(error: &kube::Error, what: &'static str) -> Next {
+    match error {
+        kube::Error::Api(status) if status.is_conflict() => Next::OnChange,
+        _ => {
+            warn!(error = chain(error), "cannot write {what}");
+            Next::Retry
+        }
+    }
+}
 
 /// Publishes events about objects of our kinds.
 #[derive(Clone)]

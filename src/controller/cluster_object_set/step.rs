@@ -66,7 +66,7 @@ impl From<Rollout> for Step {
 }
 
 impl Step {
-    fn failed<E: Classify>(error: &E) -> Self {
+    fn failed<E: Classify + 'static>(error: &E) -> Self {
         Self::from(Rollout::Failed(Failure::of(error)))
     }
 
