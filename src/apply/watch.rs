@@ -198,6 +198,8 @@ impl DriftWatches {
     }
 
     /// Notes how we left an object, so that the event of our own write triggers nothing.
+    ///
+    /// The watch may be ahead of the answer to our write. What it has seen since is a change that nobody was told of.
     pub fn note(&self, key: &ObjectKey, seen: Seen) {
         let kinds = lock(&self.kinds);
         let Some(kind) = kinds.get(&key.gvk) else {
@@ -208,6 +210,9 @@ impl DriftWatches {
         if let Some(known) = state.objects.get(&place)
             && seen.is_older_than(known)
         {
+            if matters(&seen, known, state.is_probed) {
+                trigger(&self.triggers, names_of(known));
+            }
             return;
         }
         state.objects.insert(place, seen);
@@ -346,10 +351,14 @@ impl Watch {
     }
 
     fn trigger(&self, names: BTreeSet<String>) {
-        for name in names {
-            // Nobody listens any more: the process is about to end.
-            _ = self.triggers.send(name);
-        }
+        trigger(&self.triggers, names);
+    }
+}
+
+fn trigger(triggers: &mpsc::UnboundedSender<String>, names: impl IntoIterator<Item = String>) {
+    for name in names {
+        // Nobody listens any more: the process is about to end.
+        _ = triggers.send(name);
     }
 }
 
@@ -473,6 +482,20 @@ mod tests {
             tokio::task::yield_now().await;
         }
         server.set_status("/api/v1/namespaces/n/configmaps/a", &json!({"x": 1}));
+        assert_eq!(next(&mut triggers).await, "e-1");
+    }
+
+    #[tokio::test]
+    async fn a_change_that_overtakes_the_answer_to_our_write_is_told() {
+        let server = ApiServer::new();
+        let (watches, mut triggers) = DriftWatches::new(server.client());
+        let ours = server.add(&config_map("a", "e-1"));
+        server.set_status("/api/v1/namespaces/n/configmaps/a", &json!({"ready": true}));
+        watches.ensure(&key().gvk, &resource(), true);
+        while watches.view(&key()) == View::NotYet {
+            tokio::task::yield_now().await;
+        }
+        watches.note(&key(), seen(&ours));
         assert_eq!(next(&mut triggers).await, "e-1");
     }
 
