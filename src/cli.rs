@@ -4,6 +4,7 @@
 //! 2 the input or the environment is not usable. clap uses 2 for wrong arguments, too.
 
 mod batch;
+mod cluster;
 mod crds;
 mod image;
 mod objects;

@@ -1,17 +1,19 @@
-//! `oxolm resolve`: which bundle would be chosen, and why, without a cluster.
+//! `oxolm resolve`: which bundle would be chosen, and why, without a cluster or with one.
 
 mod batch;
+mod live;
 mod print;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, ensure};
 use clap::{Args, ValueEnum};
 
 use super::Answer;
+use super::cluster::ClusterOptions;
 use super::source::{self, Sources};
-use crate::error::quoted;
+use crate::controller::cluster_extension::choose::Package;
 use crate::fbc::package::{PackageContents, PackageError};
 use crate::resolve::{
     Availability, Catalog, Content, Installed, MajorUpgrades, Query, UpgradePolicy, report,
@@ -20,6 +22,9 @@ use crate::resolve::{
 use crate::store::catalog;
 
 /// Say which bundle of a package would be chosen, and why not another.
+///
+/// The catalogs are files, or those of a cluster (--cluster). --extension takes the whole question from an extension
+/// there; what is given beside it is asked instead: "what if its version were 2.x?".
 ///
 /// Exit code 0: resolved; 1: not resolved; 2: the input cannot be used.
 ///
@@ -35,30 +40,33 @@ use crate::store::catalog;
 #[command(arg_required_else_help = true)]
 pub(super) struct Resolve {
     /// The package
-    #[arg(required_unless_present = "batch")]
+    #[arg(required_unless_present_any = ["batch", "extension"])]
     package: Option<String>,
     /// A catalog: a directory or a file of JSON or YAML, or an image; may be repeated
     #[arg(
         long = "catalog",
         value_name = "[NAME=]PATH|IMAGE",
-        required_unless_present = "batch"
+        required_unless_present_any = ["batch", "cluster", "extension"],
+        conflicts_with_all = ["cluster", "extension"]
     )]
     catalogs: Vec<String>,
+    /// Choose from the catalogs of the cluster that the kubeconfig names
+    #[arg(long)]
+    cluster: bool,
+    /// Ask what the extension of this name in the cluster asks, and start from what it has installed
+    #[arg(long, value_name = "NAME")]
+    extension: Option<String>,
+    #[command(flatten)]
+    live: ClusterOptions,
     /// Only versions in this range
-    #[arg(
-        long,
-        value_name = "RANGE",
-        default_value = "",
-        hide_default_value = true,
-        allow_hyphen_values = true
-    )]
-    version: String,
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
+    version: Option<String>,
     /// Only bundles of this channel; may be repeated
     #[arg(long = "channel", value_name = "CHANNEL")]
     channels: Vec<String>,
     /// Whether the catalog's upgrade edges bind
-    #[arg(long, value_enum, default_value_t)]
-    policy: Policy,
+    #[arg(long, value_enum)]
+    policy: Option<Policy>,
     /// Only catalogs with these labels, as kubectl writes them; a catalog's own label is
     /// olm.operatorframework.io/metadata.name
     #[arg(long)]
@@ -80,7 +88,7 @@ pub(super) struct Resolve {
     output: Output,
     /// Answer the questions of a file, one per line; - is standard input
     #[arg(long, value_name = "FILE|-", conflicts_with_all = [
-        "package", "catalogs", "version", "channels", "policy", "selector", "priorities", "installed", "all", "output",
+        "package", "catalogs", "cluster", "extension", "version", "channels", "policy", "selector", "priorities", "installed", "all", "output",
     ])]
     batch: Option<PathBuf>,
     #[command(flatten)]
@@ -118,26 +126,35 @@ enum Output {
 /// The packages of a catalog, or why one cannot be read.
 type Packages = BTreeMap<String, Result<PackageContents, PackageError>>;
 
+/// A catalog to choose from.
+struct Source {
+    /// Its name, labels, priority and availability, without content.
+    catalog: Catalog<'static>,
+    /// What it holds of the package.
+    package: Package,
+}
+
 pub(super) fn run(arguments: &Resolve) -> anyhow::Result<Answer> {
     if let Some(source) = &arguments.batch {
         return batch::run(source, arguments.major_upgrades());
     }
-    let sources = arguments.sources()?;
-    let mut query = arguments.query()?;
+    let (mut query, sources) = if arguments.cluster || arguments.extension.is_some() {
+        live::question(arguments)?
+    } else {
+        let query = arguments.amend(Query::default())?;
+        let sources = arguments.sources(&query.package)?;
+        (query, sources)
+    };
     if let Some(installed) = &mut query.installed
         && installed.version.is_empty()
     {
-        installed.version = recorded_version(&sources, &query.package, &installed.name)?;
+        installed.version = recorded_version(&sources, &installed.name)?;
     }
     let catalogs: Vec<Catalog<'_>> = sources
         .iter()
         .map(|source| Catalog {
-            name: source.name.clone(),
-            labels: BTreeMap::new(),
-            priority: source.priority,
-            availability: Availability::Available,
-            serving: true,
-            content: content(&source.packages, &query.package),
+            content: source.package.content(&source.catalog.name),
+            ..source.catalog.clone()
         })
         .collect();
     let report = report::explain(&query, &catalogs);
@@ -152,40 +169,17 @@ pub(super) fn run(arguments: &Resolve) -> anyhow::Result<Answer> {
     })
 }
 
-/// What a catalog that was read holds of a package.
-fn content<'a>(packages: &'a Packages, package: &str) -> Content<'a> {
-    match packages.get(package) {
-        None => Content::NoSuchPackage,
-        Some(Ok(contents)) => Content::Package(contents),
-        Some(Err(error)) => Content::Unreadable(format!(
-            "error loading package {}: {error}",
-            quoted(package)
-        )),
-    }
-}
-
-/// A catalog to choose from.
-struct Source {
-    name: String,
-    priority: i32,
-    packages: Packages,
-}
-
-fn recorded_version(sources: &[Source], package: &str, bundle: &str) -> anyhow::Result<String> {
-    sources
-        .iter()
-        .filter_map(|source| source.packages.get(package)?.as_ref().ok())
+fn recorded_version(sources: &[Source], bundle: &str) -> anyhow::Result<String> {
+    let contents = sources.iter().filter_map(|source| match &source.package {
+        Package::Contents(contents) => Some(contents),
+        Package::NotServed | Package::None | Package::Unreadable(_) => None,
+    });
+    contents
         .flat_map(|contents| &contents.bundles)
         .find(|candidate| candidate.name == bundle)
         .and_then(|candidate| {
-            Some(
-                candidate
-                    .package_property
-                    .as_ref()?
-                    .get("version")?
-                    .as_str()?
-                    .to_owned(),
-            )
+            let property = candidate.package_property.as_ref()?;
+            Some(property.get("version")?.as_str()?.to_owned())
         })
         .with_context(|| {
             format!(
@@ -202,63 +196,90 @@ impl Resolve {
         }
     }
 
-    fn query(&self) -> anyhow::Result<Query> {
-        let selector = self
-            .selector
-            .as_deref()
-            .map(selector::parse_text)
-            .transpose()?;
-        let installed = self.installed.as_deref().map(|text| {
+    /// The question, with what the arguments ask instead.
+    fn amend(&self, mut query: Query) -> anyhow::Result<Query> {
+        if let Some(package) = &self.package {
+            query.package.clone_from(package);
+        }
+        if let Some(version) = &self.version {
+            query.version.clone_from(version);
+        }
+        if !self.channels.is_empty() {
+            query.channels.clone_from(&self.channels);
+        }
+        if let Some(selector) = &self.selector {
+            query.selector = Some(selector::parse_text(selector)?);
+        }
+        if let Some(policy) = self.policy {
+            query.policy = match policy {
+                Policy::CatalogProvided => UpgradePolicy::CatalogProvided,
+                Policy::SelfCertified => UpgradePolicy::SelfCertified,
+            };
+        }
+        if let Some(text) = &self.installed {
             let (name, version) = text.rsplit_once('@').unwrap_or((text, ""));
-            Installed {
+            query.installed = Some(Installed {
                 name: name.to_owned(),
                 version: version.to_owned(),
                 ..Installed::default()
-            }
-        });
-        Ok(Query {
-            package: self.package.clone().unwrap_or_default(),
-            version: self.version.clone(),
-            channels: self.channels.clone(),
-            selector,
-            policy: match self.policy {
-                Policy::CatalogProvided => UpgradePolicy::CatalogProvided,
-                Policy::SelfCertified => UpgradePolicy::SelfCertified,
-            },
-            installed,
-            major_upgrades: self.major_upgrades(),
-        })
+            });
+        }
+        query.major_upgrades = self.major_upgrades();
+        Ok(query)
     }
 
-    fn sources(&self) -> anyhow::Result<Vec<Source>> {
-        let mut priorities: BTreeMap<&str, i32> = BTreeMap::new();
-        for text in &self.priorities {
-            let (name, number) = text
-                .rsplit_once('=')
-                .with_context(|| format!("--priority {text}: expected NAME=N"))?;
-            let number = number
-                .parse()
-                .with_context(|| format!("--priority {text}: expected NAME=N"))?;
-            priorities.insert(name, number);
-        }
+    /// The priorities of `--priority`, by catalog.
+    fn priorities(&self) -> anyhow::Result<BTreeMap<&str, i32>> {
+        let of = |text| {
+            let (name, number): (&str, &str) = str::rsplit_once(text, '=')?;
+            Some((name, number.parse().ok()?))
+        };
+        self.priorities
+            .iter()
+            .map(|text| {
+                of(text).with_context(|| format!("--priority {text}: expected NAME=N, N a number"))
+            })
+            .collect()
+    }
+
+    fn sources(&self, package: &str) -> anyhow::Result<Vec<Source>> {
         let mut sources: Vec<Source> = Vec::new();
         for text in &self.catalogs {
             let (name, source) = source::named(text)?;
             ensure!(
-                sources.iter().all(|source| source.name != name),
+                sources.iter().all(|source| source.catalog.name != name),
                 "two catalogs are called {name:?}: name them with --catalog NAME=…"
             );
+            let read = catalog::packages(self.images.catalog(source)?.path())
+                .with_context(|| format!("cannot read catalog {source}"))?
+                .remove(package)
+                .transpose();
             sources.push(Source {
-                priority: priorities.remove(name.as_str()).unwrap_or_default(),
-                packages: catalog::packages(self.images.catalog(source)?.path())
-                    .with_context(|| format!("cannot read catalog {source}"))?,
-                name,
+                catalog: Catalog {
+                    name,
+                    labels: BTreeMap::new(),
+                    priority: 0,
+                    availability: Availability::Available,
+                    serving: true,
+                    content: Content::NoSuchPackage,
+                },
+                package: Package::of(package, read),
             });
         }
-        match priorities.first_key_value() {
-            Some((name, _)) => Err(anyhow!("--priority {name}: there is no such catalog")),
-            None => Ok(sources),
+        self.prioritize(&mut sources)?;
+        Ok(sources)
+    }
+
+    fn prioritize(&self, sources: &mut [Source]) -> anyhow::Result<()> {
+        for (name, priority) in self.priorities()? {
+            let source = sources
+                .iter_mut()
+                .find(|source| source.catalog.name == name);
+            let source =
+                source.with_context(|| format!("--priority {name}: there is no such catalog"))?;
+            source.catalog.priority = priority;
         }
+        Ok(())
     }
 }
 

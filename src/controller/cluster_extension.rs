@@ -10,7 +10,7 @@
     reason = "extensions are patched, in time"
 )]
 
-mod choose;
+pub(crate) mod choose;
 mod content;
 
 use std::collections::BTreeMap;

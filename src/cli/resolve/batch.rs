@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::{Answer, batch};
-use super::{Packages, content};
+use super::Packages;
 use crate::error::quoted;
 use crate::fbc::package::Deprecation;
 use crate::resolve::{
@@ -189,5 +189,17 @@ impl Shelf {
         let packages = Rc::new(packages);
         self.by_path.insert(path.to_owned(), Rc::clone(&packages));
         Ok(packages)
+    }
+}
+
+/// What a catalog that was read holds of a package.
+fn content<'a>(packages: &'a Packages, package: &str) -> Content<'a> {
+    match packages.get(package) {
+        None => Content::NoSuchPackage,
+        Some(Ok(contents)) => Content::Package(contents),
+        Some(Err(error)) => Content::Unreadable(format!(
+            "error loading package {}: {error}",
+            quoted(package)
+        )),
     }
 }

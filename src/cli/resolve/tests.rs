@@ -97,15 +97,29 @@ fn each_question_of_a_batch_has_its_answer() {
     assert!(shelf.answer(wrong, MajorUpgrades::Edges).is_err());
 }
 
+fn source(folder: &tempfile::TempDir) -> Source {
+    let read = catalog::packages(folder.path())
+        .unwrap()
+        .remove("p")
+        .transpose();
+    Source {
+        catalog: Catalog {
+            name: "a".into(),
+            labels: BTreeMap::new(),
+            priority: 0,
+            availability: Availability::Available,
+            serving: true,
+            content: Content::NoSuchPackage,
+        },
+        package: Package::of("p", read),
+    }
+}
+
 fn asked(folder: &tempfile::TempDir, version: &str) -> String {
-    let packages = catalog::packages(folder.path()).unwrap();
+    let source = source(folder);
     let catalogs = [Catalog {
-        name: "a".into(),
-        labels: BTreeMap::new(),
-        priority: 0,
-        availability: Availability::Available,
-        serving: true,
-        content: content(&packages, "p"),
+        content: source.package.content("a"),
+        ..source.catalog.clone()
     }];
     let query = Query {
         package: "p".into(),
@@ -155,14 +169,7 @@ fn the_answer_comes_first() {
 #[test]
 fn what_is_installed_is_found_in_the_catalogs() {
     let folder = folder();
-    let sources = [Source {
-        name: "a".into(),
-        priority: 0,
-        packages: catalog::packages(folder.path()).unwrap(),
-    }];
-    assert_eq!(
-        recorded_version(&sources, "p", "p.v1.1.0").unwrap(),
-        "1.1.0"
-    );
-    assert!(recorded_version(&sources, "p", "p.v9").is_err());
+    let sources = [source(&folder)];
+    assert_eq!(recorded_version(&sources, "p.v1.1.0").unwrap(), "1.1.0");
+    assert!(recorded_version(&sources, "p.v9").is_err());
 }

@@ -17,7 +17,7 @@ use crate::serve::Served;
 use crate::status::cluster_extension as status;
 
 /// The question that an extension asks.
-pub(super) fn query(
+pub(crate) fn query(
     extension: &ClusterExtension,
     installed: Option<&BundleIdentity>,
     major: MajorUpgrades,
@@ -71,11 +71,43 @@ pub(super) fn resolve(
 }
 
 /// What one catalog holds of the package.
-enum Package {
+#[derive(Debug)]
+pub(crate) enum Package {
+    /// The catalog is not served.
     NotServed,
+    /// There is no such package.
     None,
+    /// All that is needed to resolve.
     Contents(PackageContents),
+    /// Why it cannot be read.
     Unreadable(String),
+}
+
+impl Package {
+    /// A package that was read from a catalog, or not, as the resolver is told.
+    pub(crate) fn of<E: std::error::Error + 'static>(
+        name: &str,
+        read: Result<Option<PackageContents>, E>,
+    ) -> Self {
+        match read {
+            Ok(Some(contents)) => Self::Contents(contents),
+            Ok(None) => Self::None,
+            Err(error) => Self::Unreadable(format!(
+                "error loading package {name:?}: {}",
+                crate::error::chain(&error)
+            )),
+        }
+    }
+
+    /// What the resolver reads of it, in the catalog `name`.
+    pub(crate) fn content(&self, name: &str) -> Content<'_> {
+        match self {
+            Self::NotServed => Content::Unreadable(format!("catalog {name:?} is not being served")),
+            Self::None => Content::NoSuchPackage,
+            Self::Contents(contents) => Content::Package(contents),
+            Self::Unreadable(why) => Content::Unreadable(why.clone()),
+        }
+    }
 }
 
 fn package(query: &Query, catalog: &ClusterCatalog, served: &Served) -> Package {
@@ -83,18 +115,11 @@ fn package(query: &Query, catalog: &ClusterCatalog, served: &Served) -> Package 
     let Some(content) = served.get(name) else {
         return Package::NotServed;
     };
-    match content.package(&query.package) {
-        Ok(Some(package)) => Package::Contents(package),
-        Ok(None) => Package::None,
-        Err(error) => Package::Unreadable(format!(
-            "error loading package {:?}: {}",
-            query.package,
-            crate::error::chain(&error)
-        )),
-    }
+    Package::of(&query.package, content.package(&query.package))
 }
 
-fn view<'a>(catalog: &ClusterCatalog, package: &'a Package) -> Catalog<'a> {
+/// A catalog as the resolver sees it.
+pub(crate) fn view<'a>(catalog: &ClusterCatalog, package: &'a Package) -> Catalog<'a> {
     let name = catalog.metadata.name.clone().unwrap_or_default();
     Catalog {
         labels: catalog.metadata.labels.clone().unwrap_or_default(),
@@ -104,14 +129,7 @@ fn view<'a>(catalog: &ClusterCatalog, package: &'a Package) -> Catalog<'a> {
             AvailabilityMode::Unavailable => Availability::Unavailable,
         },
         serving: !matches!(package, Package::NotServed),
-        content: match package {
-            Package::NotServed => {
-                Content::Unreadable(format!("catalog {name:?} is not being served"))
-            }
-            Package::None => Content::NoSuchPackage,
-            Package::Contents(contents) => Content::Package(contents),
-            Package::Unreadable(why) => Content::Unreadable(why.clone()),
-        },
+        content: package.content(&name),
         name,
     }
 }

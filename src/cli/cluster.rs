@@ -1,0 +1,241 @@
+//! What the cluster of a kubeconfig knows: its catalogs and their content, its extensions and their revisions.
+//!
+//! Catalog content is read through the API server's proxy to the Service that `status.urls.base` names, with the rights
+//! of whoever asks (`get` on `services/proxy`), or from a port of this machine that is forwarded to it.
+
+#![expect(clippy::disallowed_types, reason = "shell: asks the API server")]
+
+use std::io::Read;
+use std::pin::Pin;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use futures::TryStreamExt as _;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt as _};
+use tokio::io::AsyncRead;
+use tokio::runtime::Runtime;
+use tokio_util::compat::FuturesAsyncReadCompatExt as _;
+use tokio_util::io::{StreamReader, SyncIoBridge};
+use url::{Host, Url};
+
+use crate::api::condition::{self, ConditionType};
+use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+
+/// How long a connection may take, and how long a server may be silent: people wait for the answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Which cluster is asked, and how its catalogs are reached.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct ClusterOptions {
+    /// The context of the kubeconfig [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Where the cluster's catalogs are served, for instance the address of a kubectl port-forward; the certificate is
+    /// not checked on a loopback address [default: through the API server's proxy]
+    #[arg(long, value_name = "URL")]
+    catalogs_url: Option<Url>,
+}
+
+/// A connection to the cluster, for a command that does one thing after the other.
+pub(super) struct Cluster {
+    runtime: Runtime,
+    client: Client,
+    catalogs_url: Option<Url>,
+}
+
+impl ClusterOptions {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When there is no usable kubeconfig, or it has no such context.
+    pub(super) fn connect(&self) -> anyhow::Result<Cluster> {
+        let runtime = Runtime::new().context("cannot start")?;
+        let client = runtime.block_on(async {
+            let config = match &self.context {
+                None => Config::infer().await?,
+                Some(context) => {
+                    let options = KubeConfigOptions {
+                        context: Some(context.clone()),
+                        ..KubeConfigOptions::default()
+                    };
+                    Config::from_custom_kubeconfig(Kubeconfig::read()?, &options).await?
+                }
+            };
+            anyhow::Ok(Client::try_from(config)?)
+        });
+        Ok(Cluster {
+            client: client.context("cannot use the kubeconfig")?,
+            runtime,
+            catalogs_url: self.catalogs_url.clone(),
+        })
+    }
+}
+
+impl Cluster {
+    /// All catalogs, by name.
+    ///
+    /// # Errors
+    /// When the API server does not answer, or does not know or show them.
+    pub(super) fn catalogs(&self) -> anyhow::Result<Vec<ClusterCatalog>> {
+        let api: Api<ClusterCatalog> = Api::all(self.client.clone());
+        let list = self.runtime.block_on(api.list(&ListParams::default()));
+        Ok(list.context("cannot list clustercatalogs")?.items)
+    }
+
+    /// One catalog.
+    ///
+    /// # Errors
+    /// When there is none of that name, or the API server does not answer.
+    #[expect(dead_code, reason = "`oxolm catalog` reads single ones")]
+    pub(super) fn catalog(&self, name: &str) -> anyhow::Result<ClusterCatalog> {
+        let api: Api<ClusterCatalog> = Api::all(self.client.clone());
+        let found = self.runtime.block_on(api.get(name));
+        found.with_context(|| format!("cannot get clustercatalog {name:?}"))
+    }
+
+    /// An extension and all revisions there are: which are its own is [`crate::revision::revisions_of`]'s to say.
+    ///
+    /// # Errors
+    /// When there is none of that name, or the API server does not answer.
+    pub(super) fn extension(
+        &self,
+        name: &str,
+    ) -> anyhow::Result<(ClusterExtension, Vec<ClusterObjectSet>)> {
+        let extensions: Api<ClusterExtension> = Api::all(self.client.clone());
+        let sets: Api<ClusterObjectSet> = Api::all(self.client.clone());
+        self.runtime.block_on(async {
+            let extension = extensions
+                .get(name)
+                .await
+                .with_context(|| format!("cannot get clusterextension {name:?}"))?;
+            let sets = sets
+                .list(&ListParams::default())
+                .await
+                .context("cannot list clusterobjectsets")?;
+            Ok((extension, sets.items))
+        })
+    }
+
+    /// What the catalog serves at `path`, `all` or `metas` with its query, as it comes. For a thread that may block.
+    ///
+    /// # Errors
+    /// When the catalog is not served, cannot be reached, or refuses.
+    pub(super) fn content(
+        &self,
+        catalog: &ClusterCatalog,
+        path: &str,
+    ) -> anyhow::Result<Box<dyn Read + '_>> {
+        let name = catalog.name_any();
+        let read = match &self.catalogs_url {
+            Some(base) => self.runtime.block_on(forwarded(base, &name, path)),
+            None => self.runtime.block_on(self.proxied(catalog, path)),
+        };
+        let read = read.with_context(|| format!("cannot read clustercatalog {name:?}"))?;
+        Ok(Box::new(SyncIoBridge::new_with_handle(
+            read,
+            self.runtime.handle().clone(),
+        )))
+    }
+
+    async fn proxied(&self, catalog: &ClusterCatalog, path: &str) -> anyhow::Result<Body> {
+        let base = served_at(catalog).context("it is not served: it has no status.urls")?;
+        let (service, namespace) = service(base)
+            .with_context(|| format!("status.urls.base {base:?} does not name a Service"))?;
+        let name = catalog.name_any();
+        let request = http::Request::get(format!(
+            "/api/v1/namespaces/{namespace}/services/https:{service}:443/proxy/catalogs/{name}/api/v1/{path}"
+        ))
+        .body(Vec::new())?;
+        let lines = self.client.request_stream(request).await.with_context(|| {
+            format!("the API server's proxy to Service {namespace}/{service} (see --catalogs-url)")
+        })?;
+        Ok(Box::pin(lines.compat()))
+    }
+}
+
+/// What is read from a server.
+type Body = Pin<Box<dyn AsyncRead + Send>>;
+
+async fn forwarded(base: &Url, name: &str, path: &str) -> anyhow::Result<Body> {
+    ensure!(
+        matches!(base.scheme(), "http" | "https"),
+        "--catalogs-url {base} is neither http nor https"
+    );
+    let url = format!(
+        "{}/catalogs/{name}/api/v1/{path}",
+        base.as_str().trim_end_matches('/')
+    );
+    let client = reqwest::Client::builder()
+        .connect_timeout(PATIENCE)
+        .read_timeout(PATIENCE)
+        .tls_danger_accept_invalid_certs(is_loopback(base))
+        .build()?;
+    let answer = client.get(&url).send().await?;
+    if !answer.status().is_success() {
+        bail!("{url} answers {}", answer.status());
+    }
+    let bytes = answer.bytes_stream().map_err(std::io::Error::other);
+    Ok(Box::pin(StreamReader::new(bytes)))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// `status.urls.base`, while condition Serving is True.
+pub(super) fn served_at(catalog: &ClusterCatalog) -> Option<&str> {
+    let status = catalog.status.as_ref()?;
+    let serving = condition::is_true(&status.conditions, ConditionType::Serving);
+    let urls = status.urls.as_ref().filter(|_| serving)?;
+    Some(&urls.base)
+}
+
+/// Service and namespace of `https://SERVICE.NAMESPACE.svc/…`.
+fn service(base: &str) -> Option<(String, String)> {
+    let url = Url::parse(base).ok()?;
+    let mut labels = url.host_str()?.split('.');
+    let found = (labels.next()?.to_owned(), labels.next()?.to_owned());
+    (labels.next() == Some("svc")).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_named_by_its_url() {
+        for (base, expected) in [
+            (
+                "https://catalogd-service.olmv1-system.svc/catalogs/x",
+                Some(("catalogd-service", "olmv1-system")),
+            ),
+            ("https://a.b.svc.cluster.local/catalogs/x", Some(("a", "b"))),
+            ("https://catalogs.example.com/x", None),
+            ("no url", None),
+        ] {
+            let expected = expected.map(|(a, b): (&str, &str)| (a.to_owned(), b.to_owned()));
+            assert_eq!(service(base), expected, "{base}");
+        }
+    }
+
+    #[test]
+    fn only_a_loopback_address_needs_no_certificate() {
+        for (url, expected) in [
+            ("https://localhost:8443", true),
+            ("https://127.0.0.1:8443", true),
+            ("https://[::1]:8443", true),
+            ("https://catalogs.example.com", false),
+            ("https://10.0.0.1", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
+}
