@@ -16,6 +16,7 @@ mod accounts;
 mod api_rules;
 mod audit;
 mod bad_content;
+mod catalogs;
 mod harness;
 mod lifecycle;
 mod openshift;
@@ -67,6 +68,10 @@ const STORIES: &[Story] = &[
     story!(
         "bad_content::a_stuck_rollout_is_superseded",
         bad_content::a_stuck_rollout_is_superseded
+    ),
+    story!(
+        "catalogs::a_moved_tag_is_served_and_asked",
+        catalogs::a_moved_tag_is_served_and_asked
     ),
     story!(
         "restart::killed_in_an_upgrade",

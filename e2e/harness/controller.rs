@@ -22,6 +22,10 @@ const LEADING_DEADLINE: Duration = Duration::from_mins(1);
 /// How long the token may be used: longer than any run.
 const TOKEN_SECONDS: i64 = 6 * 3600;
 
+/// Where the catalogs are served in the cluster's own network namespace: the port of the chart's Pods, so that their
+/// addresses, all of which are local there, lead here.
+const CATALOGS_ADDRESS: &str = "0.0.0.0:8443";
+
 /// The running process. It ends with the stories.
 pub(crate) struct Controller {
     folder: tempfile::TempDir,
@@ -52,7 +56,15 @@ impl Controller {
     /// Starts oxolm, again or for the first time, on the same cache; waits until it leads.
     pub(crate) async fn restart(&self, client: &Client) -> anyhow::Result<()> {
         let log = File::options().create(true).append(true).open(self.log())?;
-        let child = Command::new(env!("CARGO_BIN_EXE_oxolm"))
+        let (mut command, catalogs_address) = match entrance()? {
+            Some(enter) => {
+                let mut command = Command::new(enter);
+                command.arg(env!("CARGO_BIN_EXE_oxolm"));
+                (command, CATALOGS_ADDRESS)
+            }
+            None => (Command::new(env!("CARGO_BIN_EXE_oxolm")), "127.0.0.1:0"),
+        };
+        let child = command
             .args(&self.arguments)
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
@@ -60,7 +72,7 @@ impl Controller {
             .arg(self.folder.path().join("cache"))
             .args([
                 "--catalogs-server-addr",
-                "127.0.0.1:0",
+                catalogs_address,
                 "--health-probe-bind-address",
                 "127.0.0.1:0",
             ])
@@ -130,6 +142,15 @@ impl Controller {
     fn log(&self) -> PathBuf {
         self.folder.path().join("oxolm.log")
     }
+}
+
+/// The program that runs its arguments in the cluster's network namespace, where there is one.
+pub(crate) fn entrance() -> anyhow::Result<Option<String>> {
+    if std::env::var("OXOLM_CLUSTER_ISOLATED").as_deref() != Ok("1") {
+        return Ok(None);
+    }
+    let program = std::env::var("OXOLM_CLUSTER_EXEC").context("hack/cluster env prints it")?;
+    Ok(Some(program))
 }
 
 async fn holder(client: &Client) -> anyhow::Result<String> {
