@@ -5,6 +5,7 @@
 
 mod batch;
 mod cluster;
+mod crd;
 mod crds;
 mod image;
 mod objects;
@@ -33,6 +34,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Crd(crd::Crd),
     Crds(crds::Crds),
     Image(image::Image),
     Range(range::Arguments),
@@ -59,6 +61,7 @@ pub fn main() -> ExitCode {
     _ = rustls::crypto::ring::default_provider().install_default();
     let arguments = Arguments::parse();
     let answer: anyhow::Result<Answer> = match arguments.command {
+        Command::Crd(arguments) => crd::run(&arguments),
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Range(arguments) => range::run(&arguments),

@@ -139,6 +139,23 @@ pub fn render(bundle: &RegistryV1, options: &RenderOptions<'_>) -> Result<Manife
     })
 }
 
+/// The custom resource definitions of `bundle` alone, as [`render`] makes them, whatever the configuration.
+///
+/// # Errors
+/// When one cannot be converted by the webhook that the bundle names for it.
+pub fn definitions(
+    bundle: &RegistryV1,
+    install_namespace: &str,
+) -> Result<Vec<Value>, RenderError> {
+    crd::definitions(&Context {
+        bundle,
+        install_namespace,
+        watch_namespace: None,
+        certificates: Provider::SelfSigned,
+        deployment_config: None,
+    })
+}
+
 fn check_support(bundle: &RegistryV1, certificates: Provider) -> Result<(), Unsupported> {
     let spec = &bundle.csv.spec;
     if !spec.api_service_definitions.owned.is_empty() {

@@ -126,6 +126,8 @@ checks! {
     Names "names";
     /// Ours: a version without a schema.
     MissingSchema "missingSchema";
+    /// Ours: a CRD that is no longer there.
+    Removal "crdRemoval";
 }
 
 impl fmt::Display for Check {
@@ -221,6 +223,16 @@ pub fn check(old: Option<&Definition>, new: &Definition) -> Vec<Finding> {
         findings.append(&mut group);
     }
     findings
+}
+
+/// The finding about a CRD that the new side lacks.
+pub fn removal() -> Finding {
+    Finding::new(
+        Severity::Warning,
+        Check::Removal,
+        Place::Crd,
+        "the CRD is gone: it goes with the upgrade if no resources are left, else it is kept",
+    )
 }
 
 /// Whether any finding stops the upgrade.

@@ -1,6 +1,6 @@
 //! What a user can do about a finding.
 
-use super::{Check, Finding, Severity};
+use super::{Check, Finding};
 
 impl Finding {
     /// One sentence: what to do about it.
@@ -28,7 +28,7 @@ impl Finding {
             | Check::Pattern
             | Check::Nullable
             | Check::OneOf => {
-                "Resources that are valid today may be refused: look at those that exist (--cluster or --resources), and change them first."
+                "Resources that are valid today may be refused: look at those that exist, and change them first."
             }
             Check::Default => {
                 "Resources that leave the field out will mean something else: set it in them before the upgrade, or accept the new default."
@@ -51,16 +51,12 @@ impl Finding {
             Check::Subresource => "Move clients that write the subresource to another field.",
             Check::PrinterColumn => "Scripts that read the columns of kubectl get need a look.",
             Check::Names => "Clients and manifests that use the old name need the new one.",
+            Check::Removal => {
+                "Look whether resources of it are still needed; while there are any, the CRD stays without an operator."
+            }
             Check::MissingSchema => {
                 "Ask the author for a schema: without one an API server refuses the CRD."
             }
         }
-    }
-
-    /// How to let the upgrade through in spite of the finding, for errors.
-    pub fn override_hint(&self) -> Option<&'static str> {
-        (self.severity == Severity::Error).then_some(
-            "spec.install.preflight.crdUpgradeSafety.enforcement: None on the ClusterExtension skips this check",
-        )
     }
 }
