@@ -4,10 +4,12 @@
 //! 2 the input or the environment is not usable. clap uses 2 for wrong arguments, too.
 
 mod batch;
+mod catalogs;
 mod cluster;
 mod crd;
 mod crds;
 mod image;
+mod installer;
 mod objects;
 mod range;
 mod rbac;

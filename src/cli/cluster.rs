@@ -75,6 +75,11 @@ impl ClusterOptions {
 }
 
 impl Cluster {
+    /// Runs what needs a client.
+    pub(super) fn ask<T, F: Future<Output = T>>(&self, ask: impl FnOnce(Client) -> F) -> T {
+        self.runtime.block_on(ask(self.client.clone()))
+    }
+
     /// All catalogs, by name.
     ///
     /// # Errors

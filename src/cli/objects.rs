@@ -7,18 +7,21 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 use serde_saphyr::FlowSeq;
 
+use super::Answer;
 use crate::bundle::LoadError;
 use crate::error::chain;
 use crate::fbc::yaml;
 use crate::render::{Provider, RenderError};
+use crate::resolve::ResolveError;
 use crate::store::bundle::ReadBundleError;
 
 /// Who makes the certificates of webhooks.
@@ -74,10 +77,52 @@ pub(super) fn refusal(error: &anyhow::Error) -> Option<String> {
     if let Some(error) = error.downcast_ref::<RenderError>() {
         return Some(chain(error));
     }
+    if let Some(error) = error.downcast_ref::<ResolveError>() {
+        return Some(chain(error));
+    }
     match error.downcast_ref::<ReadBundleError>()? {
         ReadBundleError::Read { .. } => None,
         error => Some(chain(error)),
     }
+}
+
+/// Gives `found` to `print`; a refusal is printed on standard error and means no.
+///
+/// # Errors
+/// When it cannot be printed; what is no refusal.
+pub(super) fn answer<T>(
+    found: anyhow::Result<T>,
+    print: impl FnOnce(T) -> anyhow::Result<()>,
+) -> anyhow::Result<Answer> {
+    match found {
+        Ok(found) => {
+            print(found)?;
+            Ok(Answer::Yes)
+        }
+        Err(error) if refusal(&error).is_some() => {
+            writeln!(anstream::stderr(), "oxolm: {}", chain(error.as_ref()))
+                .context("cannot write to standard error")?;
+            Ok(Answer::No)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// `objects` as one `List`, for kubectl.
+///
+/// # Errors
+/// When an object cannot be said in JSON.
+pub(super) fn json_list(objects: &[Value]) -> anyhow::Result<String> {
+    json_text(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))
+}
+
+/// `value` as JSON for people, with a line break at the end.
+///
+/// # Errors
+/// When it cannot be said in JSON.
+pub(super) fn json_text(value: &impl Serialize) -> anyhow::Result<String> {
+    let text = serde_json::to_string_pretty(value).context("cannot write an object as JSON")?;
+    Ok(text + "\n")
 }
 
 /// `objects` as a stream of YAML documents, each begun by a separator. Lists of texts take one line each.
@@ -116,10 +161,8 @@ impl Serialize for Compact<'_> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
-
     use super::*;
+    use proptest::prelude::*;
 
     fn any_text() -> impl Strategy<Value = String> {
         prop_oneof![

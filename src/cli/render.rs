@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::Answer;
-use super::objects::{Certificates, Form, configuration, refusal, yaml_stream};
+use super::objects::{Certificates, Form, configuration, json_text, refusal, yaml_stream};
 use super::source::Sources;
 use crate::bundle::RegistryV1;
 use crate::render::{self, RenderOptions};
@@ -123,11 +123,6 @@ impl Render {
         }
         Ok(())
     }
-}
-
-fn json_text(value: &impl serde::Serialize) -> anyhow::Result<String> {
-    let text = serde_json::to_string_pretty(value).context("cannot write an object as JSON")?;
-    Ok(text + "\n")
 }
 
 /// Kind and name of an object, fit for the name of a file.

@@ -7,19 +7,16 @@ mod print;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 
 use super::Answer;
+use super::catalogs::{self, Source, views};
 use super::cluster::ClusterOptions;
-use super::source::{self, Sources};
+use super::source::Sources;
 use crate::controller::cluster_extension::choose::Package;
 use crate::fbc::package::{PackageContents, PackageError};
-use crate::resolve::{
-    Availability, Catalog, Content, Installed, MajorUpgrades, Query, UpgradePolicy, report,
-    selector,
-};
-use crate::store::catalog;
+use crate::resolve::{Installed, MajorUpgrades, Query, UpgradePolicy, report, selector};
 
 /// Say which bundle of a package would be chosen, and why not another.
 ///
@@ -126,14 +123,6 @@ enum Output {
 /// The packages of a catalog, or why one cannot be read.
 type Packages = BTreeMap<String, Result<PackageContents, PackageError>>;
 
-/// A catalog to choose from.
-struct Source {
-    /// Its name, labels, priority and availability, without content.
-    catalog: Catalog<'static>,
-    /// What it holds of the package.
-    package: Package,
-}
-
 pub(super) fn run(arguments: &Resolve) -> anyhow::Result<Answer> {
     if let Some(source) = &arguments.batch {
         return batch::run(source, arguments.major_upgrades());
@@ -150,13 +139,7 @@ pub(super) fn run(arguments: &Resolve) -> anyhow::Result<Answer> {
     {
         installed.version = recorded_version(&sources, &installed.name)?;
     }
-    let catalogs: Vec<Catalog<'_>> = sources
-        .iter()
-        .map(|source| Catalog {
-            content: source.package.content(&source.catalog.name),
-            ..source.catalog.clone()
-        })
-        .collect();
+    let catalogs = views(&sources);
     let report = report::explain(&query, &catalogs);
     match arguments.output {
         Output::Text => print::text(&query, &report, arguments.all)?,
@@ -243,29 +226,7 @@ impl Resolve {
     }
 
     fn sources(&self, package: &str) -> anyhow::Result<Vec<Source>> {
-        let mut sources: Vec<Source> = Vec::new();
-        for text in &self.catalogs {
-            let (name, source) = source::named(text)?;
-            ensure!(
-                sources.iter().all(|source| source.catalog.name != name),
-                "two catalogs are called {name:?}: name them with --catalog NAME=…"
-            );
-            let read = catalog::packages(self.images.catalog(source)?.path())
-                .with_context(|| format!("cannot read catalog {source}"))?
-                .remove(package)
-                .transpose();
-            sources.push(Source {
-                catalog: Catalog {
-                    name,
-                    labels: BTreeMap::new(),
-                    priority: 0,
-                    availability: Availability::Available,
-                    serving: true,
-                    content: Content::NoSuchPackage,
-                },
-                package: Package::of(package, read),
-            });
-        }
+        let mut sources = catalogs::of_files(&self.catalogs, &self.images, package)?;
         self.prioritize(&mut sources)?;
         Ok(sources)
     }

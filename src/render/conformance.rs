@@ -259,24 +259,10 @@ fn same_order(row: &Row, objects: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// Scores every case, `real` those of archives and `synthetic` those of lines; `and` judges the objects that are right.
-pub(crate) fn score(
-    [real, synthetic]: [&str; 2],
-    rendered: Renderer<'_>,
-    and: fn(&Row, &[Value]) -> Result<(), String>,
-) {
-    let Some(set) = Set::open("oracle/render") else {
-        return;
-    };
-    let verdict = |row: &Row, files: &Files, expected: Option<&str>| match judge(
-        row, files, expected, rendered,
-    )? {
-        Some(objects) => and(row, &objects),
-        None => Ok(()),
-    };
-    let mut score = Score::new(real, &set);
-    for archive in &set.archives {
-        for row in archive.rows("cases.jsonl") {
+/// The cases of the set's archives: each with the files of its bundle, and the objects in canonical form if there are any.
+pub(crate) fn real_cases(set: &Set) -> impl Iterator<Item = (Row, Files, Option<String>)> {
+    set.archives.iter().flat_map(move |archive| {
+        archive.rows("cases.jsonl").into_iter().map(move |row| {
             let part = row.place.split('/').next().unwrap_or_default().to_owned();
             let root = format!(
                 "{part}/bundles/{}/{}/",
@@ -293,8 +279,29 @@ pub(crate) fn score(
             let expected = row.value["expected_file"].as_str().map(|file| {
                 String::from_utf8(archive.files[&format!("{part}/{file}")].clone()).unwrap()
             });
-            score.count(row.id(), verdict(&row, &files, expected.as_deref()));
-        }
+            (row, files, expected)
+        })
+    })
+}
+
+/// Scores every case, `real` those of archives and `synthetic` those of lines; `and` judges the objects that are right.
+pub(crate) fn score(
+    [real, synthetic]: [&str; 2],
+    rendered: Renderer<'_>,
+    and: fn(&Row, &[Value]) -> Result<(), String>,
+) {
+    let Some(set) = Set::open("oracle/render") else {
+        return;
+    };
+    let verdict = |row: &Row, files: &Files, expected: Option<&str>| match judge(
+        row, files, expected, rendered,
+    )? {
+        Some(objects) => and(row, &objects),
+        None => Ok(()),
+    };
+    let mut score = Score::new(real, &set);
+    for (row, files, expected) in real_cases(&set) {
+        score.count(row.id(), verdict(&row, &files, expected.as_deref()));
     }
     score.finish();
 

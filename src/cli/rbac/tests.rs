@@ -1,8 +1,19 @@
 #![expect(clippy::disallowed_methods, reason = "tests write bundles")]
 
+use std::collections::BTreeSet;
 use std::fs;
 
+use serde_json::{Value, json};
+
+use super::super::catalogs::Catalogs;
+use super::super::objects::{Certificates, refusal};
+use super::super::source::Sources;
 use super::*;
+use crate::bundle::RegistryV1;
+use crate::preflight::permissions::{HeldRules, LiveRoles, Rule, built_in, live_rules, needs};
+use crate::render::{Provider, RenderOptions, conformance, render};
+use crate::revision::Account;
+use crate::testing::conformance::{Score, Set};
 
 /// The samples are bundles that everybody has.
 fn sample(version: &str) -> String {
@@ -12,13 +23,16 @@ fn sample(version: &str) -> String {
 
 fn arguments(sources: &[&str]) -> Generate {
     Generate {
-        sources: sources.iter().map(|source| (*source).to_owned()).collect(),
-        namespace: "hello".into(),
+        bundles: sources.iter().map(|source| (*source).to_owned()).collect(),
         service_account: "installer".into(),
-        config: None,
-        certificates: Certificates::SelfSigned,
         output: Form::Yaml,
-        images: Sources::default(),
+        installation: Installation {
+            namespace: "hello".into(),
+            config: None,
+            certificates: Certificates::SelfSigned,
+            catalogs: Catalogs::default(),
+            sources: Sources::default(),
+        },
     }
 }
 
@@ -83,7 +97,7 @@ fn a_bundle_in_one_namespace_takes_roles_there_and_its_definitions_stay() {
     let mut arguments = arguments(&[&source]);
     let config = tempfile::NamedTempFile::new().unwrap();
     fs::write(config.path(), "watchNamespace: hello\n").unwrap();
-    arguments.config = Some(config.path().to_owned());
+    arguments.installation.config = Some(config.path().to_owned());
     insta::assert_snapshot!(generate(&arguments).unwrap());
 }
 
@@ -101,7 +115,7 @@ fn who_makes_certificates_decides_what_is_taken() {
         (Certificates::ServiceCa, vec![]),
         (Certificates::CertManager, vec!["certificates", "issuers"]),
     ] {
-        arguments.certificates = certificates;
+        arguments.installation.certificates = certificates;
         let text = generate(&arguments).unwrap();
         let found: Vec<_> = ["secrets", "certificates", "issuers"]
             .into_iter()
@@ -129,7 +143,7 @@ fn several_versions_are_joined_and_json_is_one_list() {
         kinds,
         ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
     );
-    both.sources.reverse();
+    both.bundles.reverse();
     assert_eq!(
         list.to_string(),
         serde_json::from_str::<Value>(&generate(&both).unwrap())
@@ -153,12 +167,12 @@ fn what_cannot_be_used_is_said() {
     });
     assert_eq!(answer.unwrap(), Answer::No);
     let mut unreadable = arguments(&[&sample("1.0.0")]);
-    unreadable.config = Some("/no/where".into());
+    unreadable.installation.config = Some("/no/where".into());
     assert!(failure(&unreadable).starts_with("cannot read /no/where: "));
     let mut misconfigured = arguments(&[&sample("1.0.0")]);
     let config = tempfile::NamedTempFile::new().unwrap();
     fs::write(config.path(), "[").unwrap();
-    misconfigured.config = Some(config.path().to_owned());
+    misconfigured.installation.config = Some(config.path().to_owned());
     assert!(failure(&misconfigured).contains(" is neither YAML nor JSON: "));
     let other = bundle("AllNamespaces", &json!([]));
     let two = arguments(&[&sample("1.0.0"), &other.path().display().to_string()]);
@@ -166,4 +180,132 @@ fn what_cannot_be_used_is_said() {
         failure(&two),
         "these are bundles of several packages: hello-operator, things"
     );
+}
+
+/// The rules that roles give: everywhere, or in their namespace.
+fn held(roles: &[Value]) -> HeldRules {
+    let mut held = HeldRules::default();
+    for role in roles.iter().filter(|role| role.get("rules").is_some()) {
+        match role.pointer("/metadata/namespace").and_then(Value::as_str) {
+            None => held.cluster.extend(live_rules(role)),
+            Some(namespace) => {
+                let here = held.namespaces.entry(namespace.to_owned()).or_default();
+                here.extend(live_rules(role));
+            }
+        }
+    }
+    held
+}
+
+/// Every way to leave out one rule.
+fn without_one(held: &HeldRules) -> Vec<(Rule, HeldRules)> {
+    let mut fewer = Vec::new();
+    for index in 0..held.cluster.len() {
+        let mut less = held.clone();
+        fewer.push((less.cluster.remove(index), less));
+    }
+    for (namespace, rules) in &held.namespaces {
+        for index in 0..rules.len() {
+            let mut less = held.clone();
+            let rule = less.namespaces.get_mut(namespace).unwrap().remove(index);
+            fewer.push((rule, less));
+        }
+    }
+    fewer
+}
+
+/// What the preflight says about the generated roles of a bundle: nothing, and something when any rule is missing.
+fn judge(bundle: Bundle) -> Result<(), String> {
+    let account = Account {
+        namespace: "ns".into(),
+        name: "installer".into(),
+    };
+    let needs = needs(&bundle.manifests, &built_in).map_err(|error| error.to_string())?;
+    let roles = Roles::of(&[bundle], &account).map_err(|error| error.to_string())?;
+    let held = held(&roles.manifests);
+    // Roles of the cluster are not known when roles are generated: those that a binding refers to must be bound by name.
+    let missing = |held: &HeldRules| needs.missing(held, &LiveRoles::new(), &BTreeSet::new());
+    if !missing(&held).is_empty() {
+        return Err(missing(&held).to_string());
+    }
+    for (rule, less) in without_one(&held) {
+        if missing(&less).is_empty() {
+            return Err(format!("not needed: {}", rule.manifest()));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn generated_roles_are_enough_and_none_of_their_rules_can_go() {
+    for version in ["1.0.0", "1.1.0", "2.0.0"] {
+        let arguments = arguments(&[&sample(version)]);
+        let bundle = arguments.installation.bundle(&arguments.bundles[0]);
+        judge(bundle.unwrap()).unwrap();
+    }
+    let Some(set) = Set::open("oracle/render") else {
+        return;
+    };
+    let mut score = Score::new("oracle/render least roles", &set);
+    let modes = ["default", "own", "single"];
+    for (row, files, expected) in conformance::real_cases(&set) {
+        let mode = row.id().rsplit('#').next().unwrap_or_default();
+        if expected.is_none() || !modes.contains(&mode) {
+            continue;
+        }
+        for certificates in [Provider::CertManager, Provider::SelfSigned] {
+            let loaded = RegistryV1::load(&files).unwrap();
+            let config = Some(&row.value["config"]).filter(|config| !config.is_null());
+            let options = RenderOptions {
+                install_namespace: row.text("install_namespace"),
+                config,
+                certificates,
+            };
+            let rendered = render(&loaded, &options).unwrap();
+            let mut manifests = rendered.objects;
+            manifests.extend(rendered.secrets);
+            score.count(row.id(), judge(Bundle { loaded, manifests }));
+        }
+    }
+    score.finish();
+}
+
+#[test]
+fn a_package_is_looked_up_in_the_catalogs() {
+    let directory = tempfile::tempdir().unwrap();
+    let bundle = |version: &str| {
+        let property = json!({"type": "olm.package", "value": {"packageName": "hello-operator", "version": version}});
+        json!({
+            "schema": "olm.bundle", "package": "hello-operator", "name": format!("hello-operator.v{version}"),
+            "image": sample(version), "properties": [property],
+        })
+    };
+    let channel = json!({
+        "schema": "olm.channel", "package": "hello-operator", "name": "stable",
+        "entries": [{"name": "hello-operator.v1.0.0"}, {"name": "hello-operator.v1.1.0"}],
+    });
+    let package = json!({"schema": "olm.package", "name": "hello-operator"});
+    let metas = [package, channel, bundle("1.0.0"), bundle("1.1.0")];
+    let lines: Vec<String> = metas.iter().map(Value::to_string).collect();
+    fs::write(directory.path().join("catalog.json"), lines.join("\n")).unwrap();
+    let with_catalog = |text: &str| {
+        let mut arguments = arguments(&[text]);
+        let catalog = directory.path().display().to_string();
+        arguments.installation.catalogs.files = vec![catalog];
+        generate(&arguments)
+    };
+    for (text, version) in [
+        ("hello-operator", "1.1.0"),
+        ("hello-operator@1.0.0", "1.0.0"),
+        ("hello-operator@<1.1", "1.0.0"),
+    ] {
+        let direct = generate(&arguments(&[&sample(version)])).unwrap();
+        assert_eq!(with_catalog(text).unwrap(), direct, "{text}");
+    }
+    let error = with_catalog("hello-operator@9.x").unwrap_err();
+    let expected = r#"no bundles found for package "hello-operator" matching version "9.x""#;
+    assert_eq!(refusal(&error).unwrap(), expected);
+    let error = generate(&arguments(&["hello-operator"])).unwrap_err();
+    let expected = "hello-operator is no file, directory or image, and to look it up as a package takes --catalog or --cluster";
+    assert_eq!(error.to_string(), expected);
 }

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::resolve::{Availability, Catalog, Content};
+use crate::store::catalog;
 
 const CATALOG: &str = r#"
 schema: olm.package

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::escalation::Escalation;
 use super::rule::{Right, Rule, join};
-use super::{Access, Needs, RBAC};
+use super::{Access, HeldRules, LiveRoles, Needs, RBAC};
 
 /// Rules by namespace (empty: everywhere) that give just what is needed: no rule can be left out, and none gives more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,13 +15,49 @@ pub struct Grants(BTreeMap<String, Vec<Rule>>);
 impl Needs {
     /// The least rules with which an account lacks nothing.
     ///
-    /// Roles are written by holding what they give, never by `escalate` or `bind`, except where what they give is not
-    /// known: a role that gathers others', or one that is not among the manifests.
+    /// Roles are written by holding what they give, never by `escalate` or `bind`, with two exceptions: where what they
+    /// give is not known (a role that gathers others', or one that is not among the manifests), and where holding what
+    /// they give means holding `escalate` or `bind`. Whoever holds these needs nothing else of what is given.
     pub fn least(&self) -> Grants {
-        let given = self.escalations.iter().flat_map(Escalation::least);
-        let accesses = self.accesses.iter().cloned().chain(given);
-        Grants::of(&accesses.map(placeable).collect())
+        let rights = |escalation: &Escalation| escalation.least().into_iter().map(placeable);
+        let mut all: BTreeSet<Access> = self.accesses.clone();
+        all.extend(self.escalations.iter().flat_map(rights));
+        let (mut kept, mut bypasses) = (self.accesses.clone(), BTreeSet::new());
+        for escalation in &self.escalations {
+            match all.iter().find(|access| gives(access, escalation.bypass())) {
+                Some(bypass) => _ = bypasses.insert(bypass.clone()),
+                None => kept.extend(rights(escalation)),
+            }
+        }
+        kept.extend(bypasses.iter().cloned());
+        for bypass in &bypasses {
+            kept.remove(bypass);
+            let (live, granted) = (LiveRoles::new(), BTreeSet::new());
+            if !self.missing(&held(&kept), &live, &granted).is_empty() {
+                kept.insert(bypass.clone());
+            }
+        }
+        Grants::of(&kept)
     }
+}
+
+/// The rules of an account that has just these rights.
+fn held(accesses: &BTreeSet<Access>) -> HeldRules {
+    let mut held = HeldRules::default();
+    for access in accesses {
+        let rules = match access.namespace.as_str() {
+            "" => &mut held.cluster,
+            namespace => held.namespaces.entry(namespace.to_owned()).or_default(),
+        };
+        rules.push(access.right.rule());
+    }
+    held
+}
+
+/// Whether whoever has `held` has `access`, too.
+fn gives(held: &Access, access: &Access) -> bool {
+    (held.namespace.is_empty() || held.namespace == access.namespace)
+        && held.right.covers(&access.right)
 }
 
 /// A `Role` cannot hold paths that are no resources, a `ClusterRole` can.
@@ -90,10 +126,6 @@ impl Grants {
 
 /// Whether another access gives this one, too. Of two that give each other the first one stays.
 fn is_held_otherwise(access: &Access, all: &BTreeSet<Access>) -> bool {
-    let gives = |other: &Access, access: &Access| {
-        (other.namespace.is_empty() || other.namespace == access.namespace)
-            && other.right.covers(&access.right)
-    };
     all.iter().any(|other| {
         other != access && gives(other, access) && (other < access || !gives(access, other))
     })

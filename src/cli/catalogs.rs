@@ -1,0 +1,159 @@
+//! Catalogs in commands, files or those of a cluster: opened, and asked for a package.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+
+use super::cluster::{Cluster, ClusterOptions, served_at};
+use super::source::{self, Sources};
+use crate::api::ClusterCatalog;
+use crate::controller::cluster_extension::choose::{self, Package};
+use crate::fbc::package::{PackageContents, PackageError, Packages};
+use crate::fbc::read::{Metas, StreamError};
+use crate::resolve::{Availability, Catalog, Content, Query, ResolvedBundle, resolve};
+use crate::store::catalog;
+
+/// Where packages are looked up.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct Catalogs {
+    /// A catalog: a directory or a file of JSON or YAML, or an image; may be repeated
+    #[arg(
+        long = "catalog",
+        value_name = "[NAME=]PATH|IMAGE",
+        conflicts_with = "cluster"
+    )]
+    pub(super) files: Vec<String>,
+    /// Choose from the catalogs of the cluster that the kubeconfig names
+    #[arg(long)]
+    pub(super) cluster: bool,
+    #[command(flatten)]
+    pub(super) live: ClusterOptions,
+}
+
+/// A catalog to choose from.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// Its name, labels, priority and availability, without content.
+    pub(super) catalog: Catalog<'static>,
+    /// What it holds of the package.
+    pub(super) package: Package,
+}
+
+impl Catalogs {
+    /// The bundle that a new extension would get.
+    ///
+    /// # Errors
+    /// When there is no catalog, one cannot be read, or none has a bundle: that one is a
+    /// [`crate::resolve::ResolveError`].
+    pub(super) fn choose(
+        &self,
+        sources: &Sources,
+        query: &Query,
+    ) -> anyhow::Result<ResolvedBundle> {
+        let found = if self.cluster {
+            of_cluster(&self.live.connect()?, &query.package)?
+        } else {
+            ensure!(
+                !self.files.is_empty(),
+                "{} is no file, directory or image, and to look it up as a package takes --catalog or --cluster",
+                query.package
+            );
+            of_files(&self.files, sources, &query.package)?
+        };
+        Ok(resolve(query, &views(&found)).outcome?)
+    }
+}
+
+/// What resolution sees of the catalogs.
+pub(super) fn views(sources: &[Source]) -> Vec<Catalog<'_>> {
+    sources
+        .iter()
+        .map(|source| Catalog {
+            content: source.package.content(&source.catalog.name),
+            ..source.catalog.clone()
+        })
+        .collect()
+}
+
+/// What the catalogs `[NAME=]PATH|IMAGE` hold of a package; each has priority 0.
+///
+/// # Errors
+/// When one cannot be read, or two have the same name.
+pub(super) fn of_files(
+    texts: &[String],
+    images: &Sources,
+    package: &str,
+) -> anyhow::Result<Vec<Source>> {
+    let mut sources: Vec<Source> = Vec::new();
+    for text in texts {
+        let (name, source) = source::named(text)?;
+        ensure!(
+            sources.iter().all(|source| source.catalog.name != name),
+            "two catalogs are called {name:?}: name them with --catalog NAME=…"
+        );
+        let read = catalog::packages(images.catalog(source)?.path())
+            .with_context(|| format!("cannot read catalog {source}"))?
+            .remove(package)
+            .transpose();
+        sources.push(Source {
+            catalog: Catalog {
+                name,
+                labels: BTreeMap::new(),
+                priority: 0,
+                availability: Availability::Available,
+                serving: true,
+                content: Content::NoSuchPackage,
+            },
+            package: Package::of(package, read),
+        });
+    }
+    Ok(sources)
+}
+
+/// What the catalogs of a cluster hold of a package.
+///
+/// # Errors
+/// When the cluster does not say which there are.
+pub(super) fn of_cluster(cluster: &Cluster, name: &str) -> anyhow::Result<Vec<Source>> {
+    let catalogs = cluster.catalogs()?.into_iter();
+    let source = |catalog: ClusterCatalog| {
+        let package = package(cluster, &catalog, name);
+        Source {
+            catalog: Catalog {
+                serving: !matches!(package, Package::NotServed),
+                ..choose::view(&catalog, &Package::None)
+            },
+            package,
+        }
+    };
+    Ok(catalogs.map(source).collect())
+}
+
+/// What one catalog holds of the package. A catalog that cannot be read is part of the answer, not the end of it.
+fn package(cluster: &Cluster, catalog: &ClusterCatalog, name: &str) -> Package {
+    if served_at(catalog).is_none() {
+        return Package::NotServed;
+    }
+    let query: String = url::form_urlencoded::Serializer::new(String::new())
+        .append_pair("package", name)
+        .finish();
+    let read = cluster.content(catalog, &format!("metas?{query}"));
+    match read.map(|content| read_package(content, name)) {
+        Ok(Ok(read)) => Package::of(name, read.transpose()),
+        Ok(Err(error)) => Package::Unreadable(error.to_string()),
+        Err(error) => Package::Unreadable(format!("{error:#}")),
+    }
+}
+
+/// A package, if there is one and it can be read.
+type Read = Option<Result<PackageContents, PackageError>>;
+
+fn read_package(content: impl std::io::Read, name: &str) -> Result<Read, StreamError> {
+    let mut packages = Packages::default();
+    for located in Metas::new(content) {
+        packages.add(&located?.meta);
+    }
+    let mut packages: BTreeMap<_, _> = packages.finish();
+    Ok(packages.remove(name))
+}

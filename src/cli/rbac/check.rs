@@ -1,0 +1,155 @@
+//! `oxolm rbac check`: asks a cluster what an account lacks.
+
+#![expect(clippy::disallowed_types, reason = "shell: asks the API server")]
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::Client;
+
+use super::super::Answer;
+use super::super::installer::{Bundle, Installation};
+use super::super::objects::answer;
+use crate::apply::discovery::Discovery;
+use crate::apply::permissions::{PreflightError, Preflighter};
+use crate::error::chain;
+use crate::identity::accounts::Accounts;
+use crate::identity::{DefaultAccount, ExcludedNamespaces, Identity, IdentityError};
+use crate::revision::Account;
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// The bundle: a directory, a tar archive or an image, or a package of a catalog with the versions that will do
+    #[arg(value_name = "SRC|PACKAGE[@VERSION]")]
+    bundle: String,
+    /// The account
+    #[arg(long, value_name = "NAME")]
+    service_account: String,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+pub(super) fn run(arguments: &Check) -> anyhow::Result<Answer> {
+    let bundle = arguments.installation.bundle(&arguments.bundle);
+    let mut verdict = Answer::Yes;
+    let read = answer(bundle, |bundle| {
+        let account = arguments.installation.account(&arguments.service_account);
+        let cluster = arguments.installation.catalogs.live.connect()?;
+        let lacks = cluster.ask(|client| lacks(client, account.clone(), &bundle))?;
+        let text = match lacks {
+            Some(lacks) => {
+                verdict = Answer::No;
+                lacks
+            }
+            None => format!(
+                "service account {account} has all that {} needs",
+                bundle.name()
+            ),
+        };
+        writeln!(anstream::stdout(), "{text}").context("cannot write to standard output")
+    })?;
+    Ok(match read {
+        Answer::Yes => verdict,
+        Answer::No => Answer::No,
+    })
+}
+
+/// What the controller would say; nothing when it would go on.
+async fn lacks(
+    client: Client,
+    account: Account,
+    bundle: &Bundle,
+) -> anyhow::Result<Option<String>> {
+    let accounts: Arc<Accounts> = Arc::default();
+    let identity = Identity::new(
+        client.clone(),
+        Arc::clone(&accounts),
+        ExcludedNamespaces::default(),
+        DefaultAccount::None,
+    );
+    match identity.check_exists(&account).await {
+        Ok(()) => {}
+        Err(error @ IdentityError::Missing { .. }) => return Ok(Some(chain(&error))),
+        Err(error) => return Err(error.into()),
+    }
+    let asking = Preflighter {
+        own: &client,
+        client: &identity.client_for(&account)?,
+        discovery: &Discovery::new(client.clone()),
+        accounts: &accounts,
+    };
+    match asking.lack(&account, &bundle.manifests).await {
+        Ok(lack) if lack.is_empty() => Ok(None),
+        Ok(lack) => Ok(Some(chain(&PreflightError::Lacking(Box::new(lack))))),
+        Err(error @ PreflightError::Needs(_)) => Ok(Some(chain(&error))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::bundle::RegistryV1;
+    use crate::testing::api_server::ApiServer;
+
+    fn bundle() -> Bundle {
+        let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}});
+        Bundle {
+            loaded: RegistryV1 {
+                package: "p".into(),
+                csv: crate::bundle::csv::ClusterServiceVersion::default(),
+                crds: Vec::new(),
+                others: Vec::new(),
+            },
+            manifests: vec![config_map],
+        }
+    }
+
+    /// What is said to an account with rules on config maps, by verbs with and without a name.
+    async fn said(server: &ApiServer, verbs: &[&str], bundle: &Bundle) -> Option<String> {
+        let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs});
+        server.set_rules("n:a", &[("n", rule)]);
+        let account = Account {
+            namespace: "n".into(),
+            name: "a".into(),
+        };
+        lacks(server.client(), account, bundle).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_answer_is_that_of_the_preflight() {
+        let server = ApiServer::new();
+        let all = ["create", "get", "patch", "delete"];
+        let missing = said(&server, &all, &bundle()).await.unwrap();
+        assert!(missing.ends_with("kubectl create serviceaccount a --namespace n"));
+        server.add(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "n"}}));
+        assert_eq!(said(&server, &all, &bundle()).await, None);
+        assert_eq!(
+            said(&server, &["create", "get"], &bundle()).await.unwrap(),
+            "pre-authorization failed: service account requires the following permissions to manage cluster extension:\n  \
+             Namespace:\"n\" APIGroups:[] Resources:[configmaps] ResourceNames:[c] Verbs:[delete,patch,update]"
+        );
+        let mut unknown = bundle();
+        unknown.manifests[0]["apiVersion"] = json!("unknown/v1");
+        let text = said(&server, &all, &unknown).await.unwrap();
+        assert!(
+            text.ends_with(r#"no matches for kind "ConfigMap" in version "unknown/v1""#),
+            "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_cluster_that_does_not_answer_is_no_answer() {
+        let server = ApiServer::new();
+        server.fail_next("GET /api/v1/namespaces/n/serviceaccounts/a", 500);
+        let account = Account {
+            namespace: "n".into(),
+            name: "a".into(),
+        };
+        assert!(lacks(server.client(), account, &bundle()).await.is_err());
+    }
+}
