@@ -4,6 +4,7 @@
 //! 2 the input or the environment is not usable. clap uses 2 for wrong arguments, too.
 
 mod batch;
+mod catalog;
 mod catalogs;
 mod cluster;
 mod crd;
@@ -36,6 +37,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Catalog(Box<catalog::Catalog>),
     Crd(crd::Crd),
     Crds(crds::Crds),
     Image(image::Image),
@@ -63,6 +65,7 @@ pub fn main() -> ExitCode {
     _ = rustls::crypto::ring::default_provider().install_default();
     let arguments = Arguments::parse();
     let answer: anyhow::Result<Answer> = match arguments.command {
+        Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Crd(arguments) => crd::run(&arguments),
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),

@@ -11,4 +11,5 @@ pub mod read;
 pub(crate) mod scalar;
 pub(crate) mod stream;
 pub(crate) mod typed;
+pub mod validate;
 pub mod yaml;

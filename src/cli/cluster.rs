@@ -94,7 +94,6 @@ impl Cluster {
     ///
     /// # Errors
     /// When there is none of that name, or the API server does not answer.
-    #[expect(dead_code, reason = "`oxolm catalog` reads single ones")]
     pub(super) fn catalog(&self, name: &str) -> anyhow::Result<ClusterCatalog> {
         let api: Api<ClusterCatalog> = Api::all(self.client.clone());
         let found = self.runtime.block_on(api.get(name));

@@ -194,7 +194,7 @@ impl Draft {
     }
 }
 
-fn default_channel(meta: &Meta) -> Result<Option<String>, Mistyped> {
+pub(super) fn default_channel(meta: &Meta) -> Result<Option<String>, Mistyped> {
     let package = Object::of(&meta.blob, "package")?;
     if let Some(icon) = package.value("icon") {
         let icon = Object::of(icon, "icon")?;
@@ -207,7 +207,7 @@ fn default_channel(meta: &Meta) -> Result<Option<String>, Mistyped> {
     Ok(Some(channel).filter(|channel| !channel.is_empty()))
 }
 
-fn channel(meta: &Meta) -> Result<Channel, Mistyped> {
+pub(super) fn channel(meta: &Meta) -> Result<Channel, Mistyped> {
     let channel = Object::of(&meta.blob, "channel")?;
     properties(&channel)?;
     let entries = channel.objects("entries")?.into_iter().map(|entry| {
@@ -224,7 +224,7 @@ fn channel(meta: &Meta) -> Result<Channel, Mistyped> {
     })
 }
 
-fn bundle(meta: &Meta) -> Result<Bundle, Mistyped> {
+pub(super) fn bundle(meta: &Meta) -> Result<Bundle, Mistyped> {
     let bundle = Object::of(&meta.blob, "bundle")?;
     for image in bundle.objects("relatedImages")? {
         image.text("name")?;
@@ -250,7 +250,7 @@ fn bundle(meta: &Meta) -> Result<Bundle, Mistyped> {
 }
 
 /// Type and value of each property.
-fn properties<'a>(object: &Object<'a>) -> Result<Vec<(String, &'a [u8])>, Mistyped> {
+pub(super) fn properties<'a>(object: &Object<'a>) -> Result<Vec<(String, &'a [u8])>, Mistyped> {
     let property = |property: Object<'a>| {
         let value = property.value("value").ok_or(Mistyped {
             field: "properties",
@@ -265,7 +265,7 @@ fn properties<'a>(object: &Object<'a>) -> Result<Vec<(String, &'a [u8])>, Mistyp
         .collect()
 }
 
-fn deprecations(meta: &Meta) -> Result<Vec<Deprecation>, Mistyped> {
+pub(super) fn deprecations(meta: &Meta) -> Result<Vec<Deprecation>, Mistyped> {
     let deprecations = Object::of(&meta.blob, "deprecations")?;
     let entry = |entry: Object<'_>| {
         let reference = Object::of(entry.value("reference").unwrap_or(b"null"), "reference")?;

@@ -38,19 +38,23 @@ impl<R: Read> Metas<R> {
     }
 }
 
+impl<R: Read> Metas<R> {
+    /// The next document and its line, also one without content, which is no blob.
+    pub fn next_document(&mut self) -> Option<Result<(Option<Meta>, usize), StreamError>> {
+        self.documents
+            .next(|normalizer, line| Ok((Meta::of(normalizer)?, line)))
+            .transpose()
+    }
+}
+
 impl<R: Read> Iterator for Metas<R> {
     type Item = Result<Located, StreamError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let next = self.documents.next(|normalizer, line| {
-                Ok(Meta::of(normalizer)?.map(|meta| Located { meta, line }))
-            });
-            match next {
-                Ok(Some(Some(located))) => return Some(Ok(located)),
-                // A document without content is no blob.
-                Ok(Some(None)) => {}
-                Ok(None) => return None,
+            match self.next_document()? {
+                Ok((Some(meta), line)) => return Some(Ok(Located { meta, line })),
+                Ok((None, _)) => {}
                 Err(error) => return Some(Err(error)),
             }
         }

@@ -36,6 +36,17 @@ pub enum StreamError {
     },
 }
 
+impl StreamError {
+    /// The line of the mistake, if it has one.
+    pub fn line(&self) -> Option<usize> {
+        match self {
+            Self::Read(_) => None,
+            Self::Document(error) => Some(error.position.line),
+            Self::TooLarge { line, .. } => Some(*line),
+        }
+    }
+}
+
 /// The documents of one file, one after the other.
 #[derive(Debug)]
 pub(crate) struct Documents<R> {

@@ -132,29 +132,20 @@ impl Reference {
             reference: text.to_owned(),
             source,
         };
-        if text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-            return Err(unparsable(Malformed::Identifier(text.to_owned())));
-        }
-        let normal = normal_form(text).map_err(unparsable)?;
-        let parts = GRAMMAR
-            .captures(&normal)
-            .ok_or_else(|| unparsable(Malformed::Format))?;
-        let part = |index: usize| parts.get(index).map(|found| found.as_str().to_owned());
-        let repository = Repository {
-            registry: part(1).unwrap_or_default(),
-            path: part(2).unwrap_or_default(),
-        };
-        if repository.registry.len() + 1 + repository.path.len() > MAX_NAME_BYTES {
-            return Err(unparsable(Malformed::TooLong));
-        }
-        let digest = part(4)
+        let Parts {
+            normal,
+            repository,
+            tag,
+            digest,
+        } = Parts::of(text).map_err(unparsable)?;
+        let digest = digest
             .map(|digest| Digest::parse(&digest))
             .transpose()
             .map_err(|error| unparsable(Malformed::Digest(error)))?;
         if normal != text {
             return Err(unparsable(Malformed::NotCanonical));
         }
-        let target = match (part(3), digest) {
+        let target = match (tag, digest) {
             (Some(tag), None) => Target::Tag(tag),
             (None, Some(digest)) => Target::Digest(digest),
             (None, None) => {
@@ -228,6 +219,64 @@ impl CanonicalReference {
                 reference: text.to_owned(),
                 source: Malformed::NotCanonical,
             })
+    }
+}
+
+/// A name taken apart, its digest not looked at yet.
+struct Parts {
+    normal: String,
+    repository: Repository,
+    tag: Option<String>,
+    digest: Option<String>,
+}
+
+impl Parts {
+    fn of(text: &str) -> Result<Self, Malformed> {
+        if text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(Malformed::Identifier(text.to_owned()));
+        }
+        let normal = normal_form(text)?;
+        let parts = GRAMMAR.captures(&normal).ok_or(Malformed::Format)?;
+        let part = |index: usize| parts.get(index).map(|found| found.as_str().to_owned());
+        let repository = Repository {
+            registry: part(1).unwrap_or_default(),
+            path: part(2).unwrap_or_default(),
+        };
+        if repository.registry.len() + 1 + repository.path.len() > MAX_NAME_BYTES {
+            return Err(Malformed::TooLong);
+        }
+        let (tag, digest) = (part(3), part(4));
+        Ok(Self {
+            normal,
+            repository,
+            tag,
+            digest,
+        })
+    }
+}
+
+/// Whether container engines take `text` for the name of an image: short forms, neither tag nor digest, both, and the
+/// digests of other algorithms included.
+///
+/// # Errors
+/// The rule that is violated.
+pub fn check_pull_spec(text: &str) -> Result<(), Malformed> {
+    let Some(digest) = Parts::of(text)?.digest else {
+        return Ok(());
+    };
+    let is_sound = |length: usize, hex: &str| {
+        hex.len() == length && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_known = match digest.split_once(':') {
+        Some(("sha256", hex)) => is_sound(64, hex),
+        Some(("sha384", hex)) => is_sound(96, hex),
+        Some(("sha512", hex)) => is_sound(128, hex),
+        _ => false,
+    };
+    if is_known {
+        Ok(())
+    } else {
+        Err(Malformed::Digest(InvalidDigest(digest)))
     }
 }
 
@@ -316,6 +365,30 @@ mod tests {
         ] {
             let reference = Reference::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
             assert_eq!(reference.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn pull_specs_are_what_engines_take() {
+        for yes in [
+            "alpine",
+            "quay.io/a/b",
+            "quay.io/a/b:1",
+            &format!("quay.io/a/b:1@sha256:{HEX}"),
+            &format!("a@sha512:{HEX}{HEX}"),
+        ] {
+            assert_eq!(check_pull_spec(yes), Ok(()), "{yes}");
+        }
+        for no in [
+            "Alpine",
+            "quay.io/a b",
+            "quay.io/a:",
+            HEX,
+            &format!("a@md5:{HEX}"),
+            &format!("a@sha512:{HEX}"),
+            &format!("a@sha256:{}", HEX.to_uppercase()),
+        ] {
+            assert!(check_pull_spec(no).is_err(), "{no}");
         }
     }
 

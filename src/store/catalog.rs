@@ -36,7 +36,7 @@ use crate::fbc::package::PackageContents;
 use crate::oci::digest::Digest;
 
 pub use self::error::CatalogError;
-pub use self::walk::{packages, read_directory_or_file};
+pub use self::walk::{examine, packages, read_directory_or_file};
 
 /// The directory of published catalogs.
 const CATALOGS: &str = "catalogs";
@@ -448,6 +448,6 @@ fn disk(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Catal
 }
 
 #[cfg(test)]
-mod conformance;
+pub(crate) mod conformance;
 #[cfg(test)]
 mod tests;

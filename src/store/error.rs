@@ -54,6 +54,15 @@ impl Classify for StoreError {
 }
 
 impl StoreError {
+    /// Whether the content is to blame, so that only other content helps.
+    pub fn is_content(&self) -> bool {
+        match self {
+            Self::Unpack(error) => !matches!(error, UnpackError::Disk { .. }),
+            Self::Label(_) => true,
+            Self::Disk { .. } | Self::Full { .. } | Self::Describe { .. } => false,
+        }
+    }
+
     /// Whether less on disk would have helped.
     pub fn is_full(&self) -> bool {
         match self {

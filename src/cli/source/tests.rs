@@ -5,7 +5,7 @@ use super::*;
 use crate::registry::build::{BuiltImage, archive};
 use crate::store::CONFIGS_LABEL;
 use crate::store::catalog::packages;
-use crate::testing::registry::FakeRegistry;
+use crate::testing::registry::{FakeRegistry, install_crypto};
 
 const CSV: &str = "manifests/csv.yaml";
 const ANNOTATIONS: &str = "metadata/annotations.yaml";
@@ -150,6 +150,7 @@ async fn an_image_that_is_no_catalog_is_refused() {
 
 #[test]
 fn credentials_that_cannot_be_read_are_named() {
+    install_crypto();
     let sources = Sources {
         authfile: Some("/no/where.json".into()),
         ca_dir: None,

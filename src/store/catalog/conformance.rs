@@ -20,7 +20,7 @@ fn stored(root: &Path) -> (Vec<(String, String)>, Option<String>) {
 }
 
 /// Integers beyond 2^53 as the reference leaves them: decision D31 keeps their digits.
-fn without_precision(blob: &str) -> String {
+pub(crate) fn without_precision(blob: &str) -> String {
     let mut text = String::new();
     let mut number = String::new();
     let mut in_string = false;
@@ -46,7 +46,7 @@ fn without_precision(blob: &str) -> String {
     text
 }
 
-fn lay_out(row: &Row, root: &Path) {
+pub(crate) fn lay_out(row: &Row, root: &Path) {
     let write = |path: &str, bytes: &[u8]| {
         let path = root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::{CatalogError, disk};
 use crate::fbc::document::DOCUMENT_LIMIT_BYTES;
 use crate::fbc::ignore::{self, Ignore};
+use crate::fbc::meta::Meta;
 use crate::fbc::package::{PackageContents, PackageError, Packages};
 use crate::fbc::read::{Located, Metas, StreamError};
 
@@ -32,6 +33,56 @@ pub fn read_directory_or_file(
             take(&file.name, located);
             Ok(())
         })?;
+    }
+    Ok(())
+}
+
+/// A document (`None` for one without content), and the line on which it begins.
+type Document = (Option<Meta>, usize);
+
+/// Hands every document of the catalog at `path` (a directory, or a single file) to `take` with the path of its file and
+/// its line, also one without content. A file that is no catalog content is handed over as its error, and the others
+/// follow.
+///
+/// # Errors
+/// When the disk cannot be read.
+pub fn examine(
+    path: &Path,
+    take: &mut dyn FnMut(&str, Result<Document, CatalogError>),
+) -> Result<(), CatalogError> {
+    fs::metadata(path).map_err(disk("read", path))?;
+    let files = match files(path) {
+        Ok(files) => files,
+        Err(error) => {
+            let file = match &error {
+                CatalogError::NoFile { file } | CatalogError::IgnoreFile { file, .. } => {
+                    file.clone()
+                }
+                _ => return Err(error),
+            };
+            take(&file, Err(error));
+            return Ok(());
+        }
+    };
+    for file in files {
+        let opened = File::open(&file.path).map_err(disk("open", &file.path))?;
+        let size_bytes = opened.metadata().map_err(disk("read", &file.path))?.len();
+        let mut metas = Metas::new(opened);
+        while let Some(document) = metas.next_document() {
+            match document {
+                Ok(document) => take(&file.name, Ok(document)),
+                Err(source @ StreamError::Read(_)) => {
+                    return Err(CatalogError::Content {
+                        file: file.name,
+                        source,
+                    });
+                }
+                Err(source) => take(
+                    &file.name,
+                    Err(content_error(&file.name, size_bytes, source)),
+                ),
+            }
+        }
     }
     Ok(())
 }
@@ -81,22 +132,22 @@ fn read_file(
     for located in Metas::with_limit(opened, limit_bytes) {
         match located {
             Ok(located) => take(located)?,
-            Err(source @ StreamError::TooLarge { .. }) => {
-                return Err(CatalogError::TooLarge {
-                    file: file.name.clone(),
-                    size_bytes,
-                    source,
-                });
-            }
-            Err(source) => {
-                return Err(CatalogError::Content {
-                    file: file.name.clone(),
-                    source,
-                });
-            }
+            Err(source) => return Err(content_error(&file.name, size_bytes, source)),
         }
     }
     Ok(())
+}
+
+fn content_error(file: &str, size_bytes: u64, source: StreamError) -> CatalogError {
+    let file = file.to_owned();
+    match source {
+        StreamError::TooLarge { .. } => CatalogError::TooLarge {
+            file,
+            size_bytes,
+            source,
+        },
+        StreamError::Read(_) | StreamError::Document(_) => CatalogError::Content { file, source },
+    }
 }
 
 /// The files below `root` that are to be read, in the order of Go's `fs.WalkDir`: the entries of each directory
