@@ -17,6 +17,7 @@ mod api_rules;
 mod audit;
 mod bad_content;
 mod catalogs;
+mod crd_upgrades;
 mod harness;
 mod lifecycle;
 mod openshift;
@@ -72,6 +73,10 @@ const STORIES: &[Story] = &[
     story!(
         "catalogs::a_moved_tag_is_served_and_asked",
         catalogs::a_moved_tag_is_served_and_asked
+    ),
+    story!(
+        "crd_upgrades::a_breaking_change_is_refused",
+        crd_upgrades::a_breaking_change_is_refused
     ),
     story!(
         "restart::killed_in_an_upgrade",

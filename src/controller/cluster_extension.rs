@@ -12,6 +12,7 @@
 
 pub(crate) mod choose;
 mod content;
+mod crd_findings;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,15 +26,18 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
+use crate::api::cluster_extension::CrdUpgradeSafetyEnforcement;
 use crate::api::cluster_object_set::CollisionProtection;
 use crate::api::condition::{self, ConditionType, Reason};
 use crate::api::{
     ClusterCatalog, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, keys,
 };
+use crate::apply::crd_upgrade::{CrdUpgradeCheck, CrdUpgradeError};
 use crate::apply::discovery::Discovery;
 use crate::apply::permissions::{Preflight, PreflightError, Preflighter};
 use crate::apply::revisions::{Ensured, RevisionError, Revisions, Uninstall};
 use crate::controller::cluster_extension::content::{Content, ContentError, Tags};
+use crate::controller::cluster_extension::crd_findings::CrdFindings;
 use crate::controller::informer::Informer;
 use crate::controller::queue::Next;
 use crate::controller::report::{Reporter, status_patch, unwritten};
@@ -101,6 +105,7 @@ pub struct Memory {
     tags: Tags,
     /// The inputs of the last plan that found nothing to do, by extension: the same inputs need no rendering.
     settled: Mutex<BTreeMap<String, String>>,
+    crd_findings: CrdFindings,
 }
 
 impl Memory {
@@ -122,6 +127,7 @@ impl Memory {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(extension);
         self.tags.forget(extension);
+        self.crd_findings.forget(extension);
     }
 }
 
@@ -141,6 +147,8 @@ enum RolloutError {
     #[error(transparent)]
     Permission(#[from] PreflightError),
     #[error(transparent)]
+    CrdUpgrade(#[from] CrdUpgradeError),
+    #[error(transparent)]
     Identity(#[from] IdentityError),
     #[error(transparent)]
     Revision(#[from] RevisionError),
@@ -153,6 +161,7 @@ impl Classify for StuckError {
         match &self.source {
             RolloutError::Content(error) => error.disposition(),
             RolloutError::Permission(error) => error.disposition(),
+            RolloutError::CrdUpgrade(error) => error.disposition(),
             RolloutError::Identity(error) => error.disposition(),
             RolloutError::Revision(error) => error.disposition(),
             RolloutError::Phase(error) => error.disposition(),
@@ -429,6 +438,13 @@ impl Wish {
     ) -> Result<Option<status::Revision>, RolloutError> {
         let image = self.image(ctx, warnings).await?;
         self.bundle.digest = Some(image.digest.to_string());
+        if !self.is_installed() {
+            let known = ctx
+                .memory
+                .crd_findings
+                .of(&self.identity.name, &self.bundle);
+            warnings.extend(known);
+        }
         let certificates = self.certificates(ctx);
         let inputs = self.inputs(certificates);
         if ctx.memory.is_settled(&self.identity.name, &inputs) {
@@ -444,6 +460,7 @@ impl Wish {
             RevisionPlan::Create { .. }
         ) {
             self.check_permissions(ctx, &desired, &objects).await?;
+            self.check_crds(ctx, &objects, warnings).await?;
         }
         let revisions = Revisions {
             client: &ctx.client,
@@ -496,6 +513,30 @@ impl Wish {
             .check(&asking, &self.account, desired.content().as_str(), objects)
             .await?;
         Ok(())
+    }
+
+    /// Asks what the upgrade of CRDs would break; what stops nothing becomes warnings.
+    async fn check_crds(
+        &self,
+        ctx: &Context,
+        objects: &[Value],
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(), RolloutError> {
+        if self.extension.spec.crd_upgrade_safety() == CrdUpgradeSafetyEnforcement::None {
+            return Ok(());
+        }
+        let account = ctx.identity.client_for(&self.account)?;
+        let check = CrdUpgradeCheck {
+            own: &ctx.client,
+            account: &account,
+        };
+        let mut sentences = Vec::new();
+        let result = check.check(objects, &mut sentences).await;
+        // Those of the last pass are there already, and may be outdated.
+        warnings.retain(|warning| warning.reason != Reason::CrdFindings);
+        let findings = &ctx.memory.crd_findings;
+        warnings.extend(findings.keep(&self.identity.name, &self.bundle, sentences));
+        Ok(result?)
     }
 
     /// The image to install: the one that the catalog names, unless it is other content under the installed version.
