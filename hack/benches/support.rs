@@ -1,0 +1,66 @@
+//! What benches share: the real catalog, a calibration, and lines that `hack/bench` gathers into one table.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sha2::{Digest as _, Sha256};
+
+/// Where the conformance data lies: `OXOLM_CONFORMANCE`, else beside the checkout.
+pub(crate) fn data(set: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("OXOLM_CONFORMANCE").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),
+        PathBuf::from,
+    );
+    Some(root.join(set)).filter(|path| path.is_dir())
+}
+
+/// The real catalog as a directory of YAML, or none where the data is not there, which is said.
+pub(crate) fn real_catalog() -> Option<tempfile::TempDir> {
+    let Some(found) = data("catalogs") else {
+        println!("skipped: there is no real catalog (OXOLM_CONFORMANCE)");
+        return None;
+    };
+    let folder = tempfile::tempdir().expect("there is a temporary directory");
+    for entry in std::fs::read_dir(found).expect("the data can be listed") {
+        let path = entry.expect("the data can be listed").path();
+        if path.to_string_lossy().ends_with(".tar.gz") {
+            let file = File::open(path).expect("the archive can be opened");
+            let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
+            archive.unpack(folder.path()).expect("the archive is whole");
+        }
+    }
+    Some(folder)
+}
+
+/// One figure, as `hack/bench` reads it: its name, value and unit, and the goal in the same unit.
+pub(crate) fn figure(name: &str, value: f64, unit: &str, goal: Option<f64>) {
+    let goal = goal.map_or_else(|| "-".to_owned(), |goal| goal.to_string());
+    println!("figure\t{name}\t{value:.4}\t{unit}\t{goal}");
+}
+
+/// How long hashing 64 MiB takes here, in milliseconds: what absolute goals are to be read beside.
+pub(crate) fn calibrate() -> f64 {
+    let block = vec![0x5a_u8; 1 << 20];
+    let started = Instant::now();
+    let mut hash = Sha256::new();
+    for _ in 0..64 {
+        hash.update(black_box(&block));
+    }
+    black_box(hash.finalize());
+    let took = milliseconds(started.elapsed());
+    figure("calibration: SHA-256 of 64 MiB", took, "ms", None);
+    took
+}
+
+/// The value below which `percent` of `times` lie, in milliseconds.
+pub(crate) fn percentile(times: &mut [Duration], percent: usize) -> f64 {
+    times.sort_unstable();
+    let at = (times.len() * percent / 100).min(times.len().saturating_sub(1));
+    times.get(at).copied().map_or(0.0, milliseconds)
+}
+
+pub(crate) fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
