@@ -7,6 +7,7 @@
 mod compact;
 pub mod config;
 pub mod csv;
+pub mod dependency;
 mod manifest;
 mod property;
 mod registry_v1;

@@ -4,6 +4,7 @@
 //! 2 the input or the environment is not usable. clap uses 2 for wrong arguments, too.
 
 mod batch;
+mod bundle;
 mod catalog;
 mod catalogs;
 mod cluster;
@@ -37,6 +38,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Bundle(bundle::Bundle),
     Catalog(Box<catalog::Catalog>),
     Crd(crd::Crd),
     Crds(crds::Crds),
@@ -65,6 +67,7 @@ pub fn main() -> ExitCode {
     _ = rustls::crypto::ring::default_provider().install_default();
     let arguments = Arguments::parse();
     let answer: anyhow::Result<Answer> = match arguments.command {
+        Command::Bundle(arguments) => bundle::run(&arguments),
         Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Crd(arguments) => crd::run(&arguments),
         Command::Crds(arguments) => crds::run(&arguments),

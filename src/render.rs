@@ -11,6 +11,8 @@ mod certificate;
 mod crd;
 mod deployment;
 mod deployment_config;
+pub mod examine;
+pub mod image;
 mod name;
 mod rbac;
 mod validator;

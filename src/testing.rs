@@ -1,6 +1,7 @@
 //! Fakes on the wire, builders that read as sentences, conformance data, and the test of the walls.
 
 pub(crate) mod api_server;
+pub(crate) mod bundle;
 pub(crate) mod conformance;
 mod generated;
 pub(crate) mod registry;

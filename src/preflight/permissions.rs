@@ -19,6 +19,7 @@ mod grant;
 mod kinds;
 mod missing;
 mod rule;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +34,7 @@ pub use grant::Grants;
 pub use kinds::{built_in, defined_kinds};
 pub use missing::MissingRules;
 pub use rule::{Right, Rule, covers};
+pub use words::{Danger, Power, powers};
 
 /// The API group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
