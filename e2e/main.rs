@@ -21,6 +21,7 @@ mod crd_upgrades;
 mod harness;
 mod lifecycle;
 mod openshift;
+mod resolution;
 mod restart;
 mod seeds;
 
@@ -77,6 +78,18 @@ const STORIES: &[Story] = &[
     story!(
         "crd_upgrades::a_breaking_change_is_refused",
         crd_upgrades::a_breaking_change_is_refused
+    ),
+    story!(
+        "resolution::deprecated_content_is_said",
+        resolution::deprecated_content_is_said
+    ),
+    story!(
+        "resolution::catalogs_of_equal_priority",
+        resolution::catalogs_of_equal_priority
+    ),
+    story!(
+        "resolution::other_content_under_the_same_version",
+        resolution::other_content_under_the_same_version
     ),
     story!(
         "restart::killed_in_an_upgrade",
