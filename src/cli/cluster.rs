@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Which cluster is asked, and how its catalogs are reached.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct ClusterOptions {
-    /// The context of the kubeconfig [default: the current one]
+    /// The context of the kubeconfig; it implies --cluster [default: the current one]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// Where the cluster's catalogs are served, for instance the address of a kubectl port-forward; the certificate is
@@ -47,6 +47,11 @@ pub(super) struct Cluster {
 }
 
 impl ClusterOptions {
+    /// Whether they alone say that a cluster is asked.
+    pub(super) fn name_a_cluster(&self) -> bool {
+        self.context.is_some() || self.catalogs_url.is_some()
+    }
+
     /// Connects.
     ///
     /// # Errors

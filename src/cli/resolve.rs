@@ -43,8 +43,8 @@ pub(super) struct Resolve {
     #[arg(
         long = "catalog",
         value_name = "[NAME=]PATH|IMAGE",
-        required_unless_present_any = ["batch", "cluster", "extension"],
-        conflicts_with_all = ["cluster", "extension"]
+        required_unless_present_any = ["batch", "cluster", "context", "extension"],
+        conflicts_with_all = ["cluster", "context", "extension"]
     )]
     catalogs: Vec<String>,
     /// Choose from the catalogs of the cluster that the kubeconfig names
@@ -127,7 +127,7 @@ pub(super) fn run(arguments: &Resolve) -> anyhow::Result<Answer> {
     if let Some(source) = &arguments.batch {
         return batch::run(source, arguments.major_upgrades());
     }
-    let (mut query, sources) = if arguments.cluster || arguments.extension.is_some() {
+    let (mut query, sources) = if arguments.asks_a_cluster() {
         live::question(arguments)?
     } else {
         let query = arguments.amend(Query::default())?;
@@ -177,6 +177,10 @@ impl Resolve {
             Majors::Edges => MajorUpgrades::Edges,
             Majors::Forced => MajorUpgrades::Forced,
         }
+    }
+
+    fn asks_a_cluster(&self) -> bool {
+        self.cluster || self.extension.is_some() || self.live.name_a_cluster()
     }
 
     /// The question, with what the arguments ask instead.
