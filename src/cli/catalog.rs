@@ -1,16 +1,28 @@
 //! `oxolm catalog`: what is in a file-based catalog, for authors, administrators and CI.
 
+mod diff;
+mod graph;
+mod list;
+mod mirror_list;
 mod open;
+mod prune;
 mod read;
+mod select;
+mod show;
 mod validate;
 
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
+use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
+use serde_json::Value;
 
+use self::open::Packages;
 use super::Answer;
+use crate::error::chain;
+use crate::fbc::package::PackageContents;
 
 /// Look into file-based catalogs, check and compare them.
 ///
@@ -30,6 +42,12 @@ pub(super) struct Catalog {
 enum Command {
     Read(read::Read),
     Validate(validate::Validate),
+    List(list::List),
+    Show(show::Show),
+    Diff(diff::Diff),
+    Graph(graph::Graph),
+    MirrorList(mirror_list::MirrorList),
+    Prune(prune::Prune),
 }
 
 /// For people or for programs.
@@ -63,6 +81,12 @@ fn dispatch(arguments: &Catalog, streams: &mut Streams<'_>) -> anyhow::Result<An
     let answered = match &arguments.command {
         Command::Read(arguments) => read::run(arguments, streams),
         Command::Validate(arguments) => validate::run(arguments, streams),
+        Command::List(arguments) => list::run(arguments, streams),
+        Command::Show(arguments) => show::run(arguments, streams),
+        Command::Diff(arguments) => diff::run(arguments, streams),
+        Command::Graph(arguments) => graph::run(arguments, streams),
+        Command::MirrorList(arguments) => mirror_list::run(arguments, streams),
+        Command::Prune(arguments) => prune::run(arguments, streams),
     };
     answered.or_else(|error| {
         // The server would refuse the content: that is an answer. Anything else is no usable input.
@@ -70,6 +94,49 @@ fn dispatch(arguments: &Catalog, streams: &mut Streams<'_>) -> anyhow::Result<An
         writeln!(streams.complaints, "{refusal}").context("cannot write the answer")?;
         Ok(Answer::No)
     })
+}
+
+/// The package of that name; complains when it is not there or cannot be read.
+fn package<'a>(
+    packages: &'a Packages,
+    name: &str,
+    streams: &mut Streams<'_>,
+) -> anyhow::Result<Option<&'a PackageContents>> {
+    let problem = match packages.get(name) {
+        Some(Ok(package)) => return Ok(Some(package)),
+        Some(Err(error)) => chain(error),
+        None => format!("the catalog has no package {name:?}"),
+    };
+    writeln!(streams.complaints, "{problem}").context("cannot write the answer")?;
+    Ok(None)
+}
+
+fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+    streams: &mut Streams<'_>,
+) -> io::Result<()> {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    table.add_rows(rows.map(|row| row.map(|cell| printable(&cell))));
+    for line in table.lines() {
+        writeln!(streams.out, "{}", line.trim())?;
+    }
+    Ok(())
+}
+
+/// A member of a JSON value; null where there is none.
+trait Member {
+    fn member(&self, name: &str) -> &Value;
+}
+
+impl Member for Value {
+    fn member(&self, name: &str) -> &Value {
+        self.get(name).unwrap_or(&Self::Null)
+    }
 }
 
 fn print_json(value: &impl Serialize, streams: &mut Streams<'_>) -> io::Result<()> {

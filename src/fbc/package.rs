@@ -249,6 +249,20 @@ pub(super) fn bundle(meta: &Meta) -> Result<Bundle, Mistyped> {
     })
 }
 
+/// The images that a bundle's blob names: its own, and those that it relates to. What is no text is left out: see
+/// [`super::validate`].
+pub fn images(meta: &Meta) -> Vec<String> {
+    let Ok(bundle) = Object::of(&meta.blob, "bundle") else {
+        return Vec::new();
+    };
+    let related = bundle.objects("relatedImages").unwrap_or_default();
+    let related = related.iter().filter_map(|image| image.text("image").ok());
+    let own = bundle.text("image").ok().into_iter();
+    own.chain(related)
+        .filter(|image| !image.is_empty())
+        .collect()
+}
+
 /// Type and value of each property.
 pub(super) fn properties<'a>(object: &Object<'a>) -> Result<Vec<(String, &'a [u8])>, Mistyped> {
     let property = |property: Object<'a>| {

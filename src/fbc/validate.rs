@@ -7,7 +7,7 @@
 //! Differs from the reference: it stops at the first error, or names one per package, and never says where.
 
 mod bundle;
-mod graph;
+pub(super) mod graph;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@ use crate::fbc::package::ChannelEntry;
 
 /// What is wrong with the graph, if anything: one head, from which the chain of `replaces` reaches every entry that no
 /// other one skips, without a circle. The last one of the chain may replace what the catalog does not have.
-pub(super) fn problem(entries: &[ChannelEntry]) -> Option<String> {
+pub(in crate::fbc) fn problem(entries: &[ChannelEntry]) -> Option<String> {
     if entries.is_empty() {
         return Some("the channel has no entries".to_owned());
     }
