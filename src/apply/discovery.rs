@@ -9,10 +9,12 @@ use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
+use serde_json::Value;
 
 use crate::api::object::Gvk;
 use crate::identity::request::{RequestError, path, send};
 use crate::preflight::permissions::Resource;
+use crate::version::Version;
 
 /// Group and version.
 type GroupVersion = (String, String);
@@ -42,7 +44,36 @@ pub struct DiscoveryError {
     pub source: RequestError,
 }
 
+/// The API server could not say which version it has.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerVersionError {
+    /// It does not answer.
+    #[error("cannot read the version of the API server")]
+    Unread(#[source] RequestError),
+    /// What it says is no version.
+    #[error("the API server says that it is version {0:?}")]
+    Unknown(String),
+}
+
 impl Discovery {
+    /// The Kubernetes version of the API server, asked anew: clusters are upgraded while we run.
+    ///
+    /// # Errors
+    /// When it does not answer, or not with a version.
+    pub async fn server_version(&self) -> Result<Version, ServerVersionError> {
+        let request = http::Request::get("/version").body(Vec::new());
+        let request = request.map_err(kube::core::request::Error::BuildRequest);
+        let answer = send(&self.client, request)
+            .await
+            .map_err(ServerVersionError::Unread)?;
+        let text = answer
+            .get("gitVersion")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        Version::parse_tolerant(text)
+            .map_err(|_no_version| ServerVersionError::Unknown(text.to_owned()))
+    }
+
     /// Asks through `client`.
     pub fn new(client: Client) -> Self {
         Self {
@@ -154,5 +185,25 @@ mod tests {
             error.to_string(),
             "cannot discover the resources of apps/v2"
         );
+    }
+
+    #[tokio::test]
+    async fn the_version_is_the_one_of_now() {
+        let server = ApiServer::new();
+        let discovery = Discovery::new(server.client());
+        for (version, expected) in [("v1.33.1", "1.33.1"), ("v1.34.0-gke.7", "1.34.0-gke.7")] {
+            server.set_version(version);
+            let found = discovery.server_version().await.unwrap();
+            assert_eq!(found.to_string(), expected);
+        }
+        server.set_version("none");
+        let error = discovery.server_version().await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the API server says that it is version \"none\""
+        );
+        server.fail_next("LIST /api//version", 500);
+        let error = discovery.server_version().await.unwrap_err();
+        assert!(matches!(error, ServerVersionError::Unread(_)), "{error}");
     }
 }

@@ -33,10 +33,11 @@ use crate::api::{
     ClusterCatalog, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, keys,
 };
 use crate::apply::crd_upgrade::{CrdUpgradeCheck, CrdUpgradeError};
-use crate::apply::discovery::Discovery;
+use crate::apply::discovery::{Discovery, ServerVersionError};
 use crate::apply::permissions::{Preflight, PreflightError, Preflighter};
 use crate::apply::revisions::{Ensured, RevisionError, Revisions, Uninstall};
-use crate::controller::cluster_extension::content::{Content, ContentError, Tags};
+use crate::bundle::requirement::{KubernetesError, check_kubernetes, minimum_kubernetes};
+use crate::controller::cluster_extension::content::{Content, ContentError, Rendered, Tags};
 use crate::controller::cluster_extension::crd_findings::CrdFindings;
 use crate::controller::informer::Informer;
 use crate::controller::queue::Next;
@@ -103,6 +104,7 @@ impl fmt::Debug for Context {
 #[derive(Debug, Default)]
 pub struct Memory {
     tags: Tags,
+    rendered: Rendered,
     /// The inputs of the last plan that found nothing to do, by extension: the same inputs need no rendering.
     settled: Mutex<BTreeMap<String, String>>,
     crd_findings: CrdFindings,
@@ -154,6 +156,10 @@ enum RolloutError {
     Revision(#[from] RevisionError),
     #[error(transparent)]
     Phase(#[from] phase::PhaseError),
+    #[error(transparent)]
+    ServerVersion(#[from] ServerVersionError),
+    #[error(transparent)]
+    Kubernetes(#[from] KubernetesError),
 }
 
 impl Classify for StuckError {
@@ -165,6 +171,8 @@ impl Classify for StuckError {
             RolloutError::Identity(error) => error.disposition(),
             RolloutError::Revision(error) => error.disposition(),
             RolloutError::Phase(error) => error.disposition(),
+            // Clusters are upgraded.
+            RolloutError::ServerVersion(_) | RolloutError::Kubernetes(_) => Disposition::Retry,
         }
     }
 }
@@ -450,17 +458,21 @@ impl Wish {
         if ctx.memory.is_settled(&self.identity.name, &inputs) {
             return Ok(None);
         }
-        let content =
-            content::content(&ctx.fetcher, self.extension.clone(), &image, certificates).await?;
-        let objects = content.objects.clone();
-        let desired = self.desired(content, certificates)?;
+        let rendered = &ctx.memory.rendered;
+        let content = rendered
+            .content(&ctx.fetcher, &self.extension, &image, certificates)
+            .await?;
+        let desired = self.desired(&content, certificates)?;
         let is_taken = |name: &str| ctx.sets.get(name).is_some();
         if matches!(
             plan(&self.revisions, &desired, &is_taken),
             RevisionPlan::Create { .. }
         ) {
-            self.check_permissions(ctx, &desired, &objects).await?;
-            self.check_crds(ctx, &objects, warnings).await?;
+            self.check_kubernetes(ctx, &content.min_kube_version)
+                .await?;
+            let objects = &content.objects;
+            self.check_permissions(ctx, &desired, objects).await?;
+            self.check_crds(ctx, objects, warnings).await?;
         }
         let revisions = Revisions {
             client: &ctx.client,
@@ -493,6 +505,16 @@ impl Wish {
                 }))
             }
         }
+    }
+
+    /// A bundle that needs a newer cluster is not rolled out; what is installed already is maintained.
+    async fn check_kubernetes(&self, ctx: &Context, minimum: &str) -> Result<(), RolloutError> {
+        // What is no version says nothing, as in the reference.
+        if self.is_installed() || !matches!(minimum_kubernetes(minimum), Ok(Some(_))) {
+            return Ok(());
+        }
+        let version = ctx.discovery.server_version().await?;
+        Ok(check_kubernetes(minimum, &version)?)
     }
 
     /// Asks for everything that the account lacks before the first write.
@@ -637,7 +659,7 @@ impl Wish {
         )
     }
 
-    fn desired(&self, content: Content, certificates: Provider) -> Result<Desired, RolloutError> {
+    fn desired(&self, content: &Content, certificates: Provider) -> Result<Desired, RolloutError> {
         let marks = object_marks(&self.identity.name, &self.bundle);
         let needs_certificates = content.needs_certificates;
         Ok(Desired {
@@ -645,7 +667,7 @@ impl Wish {
             account: self.account.clone(),
             namespace: self.extension.spec.namespace.clone(),
             bundle: self.bundle.clone(),
-            properties: content.properties,
+            properties: content.properties.clone(),
             webhook_certificates: needs_certificates.then(|| certificates.to_string()),
             crd_deletion: self
                 .extension

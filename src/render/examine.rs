@@ -298,7 +298,8 @@ impl Examination {
                 Check::ClusterVersion,
                 format!("needs Kubernetes {minimum} or newer"),
             ),
-            Err(error) => self.add(Severity::Error, Check::ClusterVersion, chain(&error)),
+            // It is not looked at then.
+            Err(error) => self.add(Severity::Warning, Check::ClusterVersion, chain(&error)),
         }
     }
 

@@ -178,6 +178,11 @@ impl ApiServer {
         self.state().rules.insert(user, rules);
     }
 
+    /// The version that the server says it has, `v1.33.1` otherwise.
+    pub(crate) fn set_version(&self, version: &str) {
+        self.state().server_version = version.to_owned();
+    }
+
     /// Lets rules reviews say that they are incomplete; then access reviews allow what `allowed` (`verb resource`)
     /// names.
     pub(crate) fn set_incomplete(&self, allowed: &[&str]) {
@@ -262,6 +267,12 @@ impl Call {
 
 impl Target {
     fn of(path: &str) -> Self {
+        if path == "/version" {
+            return Self {
+                plural: "version".to_owned(),
+                ..Self::default()
+            };
+        }
         let mut parts = path.trim_matches('/').split('/').map(str::to_owned);
         let mut target = Self::default();
         if parts.next().as_deref() == Some("apis") {

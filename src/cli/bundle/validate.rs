@@ -12,7 +12,7 @@ use super::super::Answer;
 use super::super::objects::{json_text, refusal};
 use super::super::source::{self, Sources};
 use super::{Output, catalogued};
-use crate::bundle::requirement::check_kubernetes;
+use crate::bundle::requirement::{KubernetesError, check_kubernetes};
 use crate::error::chain;
 use crate::render::examine::{Check, Examination, Severity};
 use crate::revision::phase::{self, ObjectMarks};
@@ -82,7 +82,8 @@ impl Validate {
         let mut examination = Examination::of(&files);
         add_phases(&mut examination);
         if let (Some(version), Some(bundle)) = (&self.kubernetes, &examination.bundle)
-            && let Err(error) = check_kubernetes(&bundle.csv.spec.min_kube_version, version)
+            && let Err(error @ KubernetesError::TooOld { .. }) =
+                check_kubernetes(&bundle.csv.spec.min_kube_version, version)
         {
             examination.add(Severity::Error, Check::ClusterVersion, chain(&error));
         }

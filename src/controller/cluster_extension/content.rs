@@ -1,6 +1,6 @@
 //! The objects that a bundle means for an extension: canonicalize, fetch, render, put into phases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +19,9 @@ use crate::store::bundle::{ReadBundleError, read_bundle_files};
 
 /// After this time a tag is looked up again although neither spec nor catalog changed.
 const TAG_LIFETIME: Duration = Duration::from_mins(15);
+
+/// How much of rendered bundles is remembered, in bytes of their files; in memory they take about four times that.
+const RENDERED_BYTES: usize = 4 << 20;
 
 /// Why there is no content.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +77,10 @@ pub(super) struct Content {
     pub(super) properties: Option<String>,
     /// Whether it has webhooks, which need certificates.
     pub(super) needs_certificates: bool,
+    /// The lowest Kubernetes version that it runs on, as written.
+    pub(super) min_kube_version: String,
+    /// How large the files are that it was made of.
+    source_bytes: usize,
 }
 
 /// Which digests tags had, by extension.
@@ -135,25 +142,63 @@ impl Tags {
     }
 }
 
-/// Fetches and renders `image` for `extension`.
-pub(super) async fn content(
-    fetcher: &Fetcher,
-    extension: Arc<ClusterExtension>,
-    image: &CanonicalReference,
-    certificates: Provider,
-) -> Result<Content, ContentError> {
-    let unpacked = fetcher.fetch(image, ImageKind::Bundle).await?;
-    let namespace = extension.spec.namespace.clone();
-    let config = extension
-        .spec
-        .config
-        .as_ref()
-        .and_then(|config| config.inline.clone())
-        .map(Value::Object);
-    // Reading and rendering a large bundle takes tens of milliseconds.
-    spawn_blocking(move || render_files(&unpacked.root, &namespace, config.as_ref(), certificates))
-        .await
-        .map_err(|_join| ContentError::Interrupted)?
+/// The bundles that were rendered last. A rollout that waits for somebody (rights, an older revision) asks for the same
+/// content in every pass.
+#[derive(Debug, Default)]
+pub(super) struct Rendered(Mutex<VecDeque<(String, Arc<Content>)>>);
+
+impl Rendered {
+    /// The content of `image` for `extension`: fetched and rendered, unless it was the same not long ago.
+    pub(super) async fn content(
+        &self,
+        fetcher: &Fetcher,
+        extension: &ClusterExtension,
+        image: &CanonicalReference,
+        certificates: Provider,
+    ) -> Result<Arc<Content>, ContentError> {
+        let namespace = extension.spec.namespace.clone();
+        let config = extension
+            .spec
+            .config
+            .as_ref()
+            .and_then(|config| config.inline.clone())
+            .map(Value::Object);
+        let written = config.as_ref().map(Value::to_string).unwrap_or_default();
+        let key = format!("{} {namespace} {certificates} {written}", image.digest);
+        if let Some(known) = self.known(&key) {
+            return Ok(known);
+        }
+        let unpacked = fetcher.fetch(image, ImageKind::Bundle).await?;
+        // Reading and rendering a large bundle takes tens of milliseconds.
+        let work = spawn_blocking(move || {
+            render_files(&unpacked.root, &namespace, config.as_ref(), certificates)
+        });
+        let content = work.await.map_err(|_join| ContentError::Interrupted)??;
+        let content = Arc::new(content);
+        self.keep(key, &content);
+        Ok(content)
+    }
+
+    /// What is asked for again comes to the front.
+    fn known(&self, key: &str) -> Option<Arc<Content>> {
+        let mut rendered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = rendered.iter().position(|(known, _)| known == key)?;
+        let found = rendered.remove(at)?;
+        let content = Arc::clone(&found.1);
+        rendered.push_front(found);
+        Some(content)
+    }
+
+    fn keep(&self, key: String, content: &Arc<Content>) {
+        let mut rendered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rendered.retain(|(known, _)| *known != key);
+        rendered.push_front((key, Arc::clone(content)));
+        let mut bytes = 0;
+        rendered.retain(|(_, content)| {
+            bytes += content.source_bytes;
+            bytes <= RENDERED_BYTES
+        });
+    }
 }
 
 fn render_files(
@@ -162,7 +207,8 @@ fn render_files(
     config: Option<&Value>,
     certificates: Provider,
 ) -> Result<Content, ContentError> {
-    let bundle = RegistryV1::load(&read_bundle_files(root)?)?;
+    let files = read_bundle_files(root)?;
+    let bundle = RegistryV1::load(&files)?;
     let options = RenderOptions {
         install_namespace: namespace,
         config,
@@ -173,5 +219,37 @@ fn render_files(
         objects: manifests.objects,
         properties: bundle.properties().map(str::to_owned),
         needs_certificates: !bundle.csv.spec.webhook_definitions.is_empty(),
+        min_kube_version: bundle.csv.spec.min_kube_version,
+        source_bytes: files.values().map(Vec::len).sum(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(source_bytes: usize) -> Arc<Content> {
+        Arc::new(Content {
+            objects: Vec::new(),
+            properties: None,
+            needs_certificates: false,
+            min_kube_version: String::new(),
+            source_bytes,
+        })
+    }
+
+    #[test]
+    fn what_was_used_last_is_remembered_as_far_as_there_is_room() {
+        let rendered = Rendered::default();
+        let third = content(RENDERED_BYTES / 3);
+        for key in ["a", "b", "c"] {
+            rendered.keep(key.to_owned(), &third);
+        }
+        assert!(rendered.known("a").is_some());
+        rendered.keep("d".to_owned(), &third);
+        let known = ["a", "b", "c", "d"].map(|key| rendered.known(key).is_some());
+        assert_eq!(known, [true, false, true, true]);
+        rendered.keep("large".to_owned(), &content(RENDERED_BYTES + 1));
+        assert!(rendered.known("large").is_none());
+    }
 }

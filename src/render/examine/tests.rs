@@ -138,7 +138,7 @@ fn what_it_needs_is_noted() {
     }
     let wrong = TestBundle::new().with("/spec/minKubeVersion", json!("new"));
     assert!(
-        said(&wrong, Severity::Error)[0]
+        said(&wrong, Severity::Warning)[0]
             .starts_with("cluster-version: minKubeVersion \"new\" is no version")
     );
 }

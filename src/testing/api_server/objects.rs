@@ -53,6 +53,7 @@ pub(super) struct State {
     pub(super) forbidden: Vec<(String, String)>,
     pub(super) rules: BTreeMap<String, Vec<(String, Value)>>,
     pub(super) incomplete: Option<BTreeSet<String>>,
+    pub(super) server_version: String,
     version: u64,
     events: Vec<Event>,
     watches: Vec<Watch>,
@@ -162,6 +163,7 @@ impl State {
             forbidden: Vec::new(),
             rules: BTreeMap::new(),
             incomplete: None,
+            server_version: "v1.33.1".to_owned(),
             version: 100,
             events: Vec::new(),
             watches: Vec::new(),
@@ -172,6 +174,7 @@ impl State {
         let target = &call.target;
         match target.plural.as_str() {
             "" => return self.discovery(target).map(|list| ok(&list)),
+            "version" => return Ok(ok(&json!({"gitVersion": self.server_version}))),
             "selfsubjectrulesreviews" => return Ok(ok(&self.rules_review(call))),
             "subjectaccessreviews" => return Ok(ok(&self.access_review(call))),
             _ => {}
