@@ -12,6 +12,7 @@ mod crd;
 mod crds;
 mod image;
 mod installer;
+mod new;
 mod objects;
 mod range;
 mod rbac;
@@ -43,6 +44,7 @@ enum Command {
     Crd(crd::Crd),
     Crds(crds::Crds),
     Image(image::Image),
+    New(Box<new::New>),
     Range(range::Arguments),
     Rbac(rbac::Rbac),
     Render(Box<render::Render>),
@@ -72,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Crd(arguments) => crd::run(&arguments),
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
+        Command::New(arguments) => new::run(&arguments),
         Command::Range(arguments) => range::run(&arguments),
         Command::Rbac(arguments) => rbac::run(&arguments),
         Command::Render(arguments) => render::run(&arguments),

@@ -26,6 +26,7 @@ use crate::bundle::csv::InstallMode;
 use crate::error::{Classify, Disposition, Reason};
 
 pub use certificate::Provider;
+pub(crate) use name::subdomain_problems;
 pub use validator::Violation;
 
 /// What a bundle is rendered with.

@@ -1,0 +1,138 @@
+//! `oxolm new`: everything that a first install needs.
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::Answer;
+use super::installer::{Bundle, Installation, Roles};
+use super::objects::{Form, answer, json_list, yaml_stream};
+use crate::render::subdomain_problems;
+use crate::resolve::Query;
+
+/// Print everything that a first install of a package needs, ready for kubectl apply.
+///
+/// The namespace, the installing account, the least roles for the bundle that would be chosen now, and the
+/// extension. A later version may take more rights: the extension says so before it is upgraded, and
+/// `oxolm rbac generate` prints them.
+///
+/// Exit code 0: printed; 1: no catalog has such a bundle, or it is refused; 2: the input cannot be used.
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        oxolm new my-operator --cluster --namespace my-operator | kubectl apply -f -\n  \
+        oxolm new my-operator --catalog ./my-catalog -n my-operator --version 1.x --channel stable"
+)]
+pub(super) struct New {
+    /// The package
+    #[arg(value_name = "PACKAGE")]
+    package: String,
+    /// Only versions in this range
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
+    version: Option<String>,
+    /// Only bundles of this channel; may be repeated
+    #[arg(long = "channel", value_name = "CHANNEL")]
+    channels: Vec<String>,
+    /// The name of the extension [default: the package's]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The installing account [default: PACKAGE-installer]
+    #[arg(long, value_name = "NAME")]
+    service_account: Option<String>,
+    /// How to print them; json is one List
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Form,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+/// Runs `oxolm new`.
+pub(super) fn run(arguments: &New) -> anyhow::Result<Answer> {
+    answer(arguments.text(), |text| {
+        anstream::stdout()
+            .write_all(text.as_bytes())
+            .context("cannot write to standard output")
+    })
+}
+
+impl New {
+    /// What is printed.
+    fn text(&self) -> anyhow::Result<String> {
+        let name = self.name.as_deref().unwrap_or(&self.package);
+        ensure!(
+            subdomain_problems(name).is_empty(),
+            "{name:?} cannot be the name of a ClusterExtension: give one with --name"
+        );
+        let installation = &self.installation;
+        let config = installation.configuration()?;
+        let bundle = installation.chosen(&Query {
+            package: self.package.clone(),
+            version: self.version.clone().unwrap_or_default(),
+            channels: self.channels.clone(),
+            ..Query::default()
+        })?;
+        let account = self
+            .service_account
+            .clone()
+            .unwrap_or_else(|| format!("{}-installer", self.package));
+        let account = installation.account(&account);
+        let mut objects = vec![
+            namespace(&installation.namespace, &bundle),
+            json!({
+                "apiVersion": "v1", "kind": "ServiceAccount",
+                "metadata": {"name": account.name, "namespace": account.namespace},
+            }),
+        ];
+        let extension = self.extension(name, &account.name, config);
+        let roles = Roles::of(&[bundle], &account)?;
+        objects.extend(roles.manifests);
+        objects.push(extension);
+        match self.output {
+            Form::Json => json_list(&objects),
+            Form::Yaml => Ok(roles.comment + &yaml_stream(&objects)?),
+        }
+    }
+
+    fn extension(&self, name: &str, account: &str, config: Option<Value>) -> Value {
+        let mut catalog = Map::from_iter([("packageName".to_owned(), json!(self.package))]);
+        if let Some(version) = &self.version {
+            catalog.insert("version".to_owned(), json!(version));
+        }
+        if !self.channels.is_empty() {
+            catalog.insert("channels".to_owned(), json!(self.channels));
+        }
+        let mut extension = json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},
+            "spec": {
+                "namespace": self.installation.namespace,
+                "serviceAccount": {"name": account},
+                "source": {"sourceType": "Catalog", "catalog": catalog},
+            },
+        });
+        // The API refuses an empty configuration; none means the same.
+        let inline = config.filter(|config| config.as_object().is_some_and(|it| !it.is_empty()));
+        if let (Some(inline), Some(spec)) = (inline, extension.pointer_mut("/spec")) {
+            spec["config"] = json!({"configType": "Inline", "inline": inline});
+        }
+        extension
+    }
+}
+
+/// The namespace, with the labels and annotations that the bundle wants on it.
+fn namespace(name: &str, bundle: &Bundle) -> Value {
+    let mut metadata = Map::from_iter([("name".to_owned(), json!(name))]);
+    let template = bundle.loaded.namespace_template().unwrap_or_default();
+    for member in ["labels", "annotations"] {
+        let wanted = template.get("metadata").and_then(|it| it.get(member));
+        if let Some(wanted) = wanted.filter(|it| it.as_object().is_some_and(|it| !it.is_empty())) {
+            metadata.insert(member.to_owned(), wanted.clone());
+        }
+    }
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+}
+
+#[cfg(test)]
+mod tests;
