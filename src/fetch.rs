@@ -9,6 +9,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinError;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::info;
 
 use crate::error::{Classify, Disposition};
@@ -34,6 +36,9 @@ const CONCURRENT_PULLS: usize = 6;
 
 /// How long the pull of one image may take altogether, waiting for its turn not counted.
 const PULL_TIMEOUT: Duration = Duration::from_hours(1);
+
+/// How long a pull keeps its turn while nothing arrives: a registry that hangs delays no other pull.
+const STALL: Duration = Duration::from_secs(5);
 
 /// How many pieces of a layer wait for the decompressor: a few hundred kilobytes.
 const PIECES_AHEAD: usize = 16;
@@ -56,6 +61,7 @@ pub struct Fetcher {
     /// Held weakly: a flight that all have left is over, and its files go.
     flights: Arc<Mutex<Flights>>,
     turns: Arc<Semaphore>,
+    stall: Duration,
 }
 
 /// Pulls under way.
@@ -125,6 +131,7 @@ impl Fetcher {
             limits: Limits::default(),
             flights: Arc::default(),
             turns: Arc::new(Semaphore::new(CONCURRENT_PULLS)),
+            stall: STALL,
         }
     }
 
@@ -205,8 +212,9 @@ impl Fetcher {
         if let Some(image) = stored {
             return Ok(image);
         }
-        let _turn = self.turns.acquire().await;
-        let Ok(result) = timeout(PULL_TIMEOUT, self.pull(&reference, kind)).await else {
+        let progress = Progress::default();
+        let pull = timeout(PULL_TIMEOUT, self.pull(&reference, kind, &progress));
+        let Ok(result) = self.in_turn(&progress, pull).await else {
             return Err(FetchError::Deadline {
                 reference: reference.to_string(),
             });
@@ -214,10 +222,30 @@ impl Fetcher {
         result
     }
 
+    /// Waits for a turn and runs `pull`, which gives its turn up while nothing arrives. When bytes flow again it goes on
+    /// at once, and takes a turn if there is one.
+    async fn in_turn<T>(&self, progress: &Progress, pull: impl Future<Output = T>) -> T {
+        let mut turn = self.turns.acquire().await.ok();
+        let mut pull = pin!(pull);
+        loop {
+            let before = progress.bytes();
+            tokio::select! {
+                done = &mut pull => return done,
+                () = sleep(self.stall) => {}
+            }
+            if progress.bytes() == before {
+                turn = None;
+            } else if turn.is_none() {
+                turn = self.turns.try_acquire().ok();
+            }
+        }
+    }
+
     async fn pull(
         &self,
         reference: &CanonicalReference,
         kind: ImageKind,
+        progress: &Progress,
     ) -> Result<UnpackedImage, FetchError> {
         let failed = |error| FetchError::Pull(Arc::new(error));
         let image = Arc::new(self.registry.image(reference).await.map_err(failed)?);
@@ -226,7 +254,7 @@ impl Fetcher {
         let mut wanted =
             Wanted::of(&image.labels).map_err(|error| FetchError::Unpack(Arc::new(error)))?;
         loop {
-            match self.unpack(&image, &wanted).await? {
+            match self.unpack(&image, &wanted, progress).await? {
                 Added::Image(unpacked) => {
                     info!(%reference, layers = image.layers.len(), "unpacked image");
                     return Ok(unpacked);
@@ -237,13 +265,18 @@ impl Fetcher {
     }
 
     /// Pulls and unpacks all layers, the one while the other.
-    async fn unpack(&self, image: &Arc<Image>, wanted: &Wanted) -> Result<Added, FetchError> {
+    async fn unpack(
+        &self,
+        image: &Arc<Image>,
+        wanted: &Wanted,
+        progress: &Progress,
+    ) -> Result<Added, FetchError> {
         let (senders, layers): (Vec<_>, Vec<_>) = image
             .layers
             .iter()
             .map(|_| {
                 let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
-                (sender, Layer::new(receiver))
+                (sender, Layer::new(receiver, progress.clone()))
             })
             .unzip();
         let unpacked = {
@@ -312,19 +345,35 @@ fn check_kind(labels: &BTreeMap<String, String>, kind: ImageKind) -> Result<(), 
     }
 }
 
+/// How many bytes of a pull have arrived. Clones count together.
+#[derive(Debug, Clone, Default)]
+struct Progress(Arc<AtomicU64>);
+
+impl Progress {
+    fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
 /// The bytes of a layer as they come. Its end is an error unless the layer was verified.
 struct Layer {
     pieces: mpsc::Receiver<Piece>,
     rest: Bytes,
     is_verified: bool,
+    progress: Progress,
 }
 
 impl Layer {
-    fn new(pieces: mpsc::Receiver<Piece>) -> Self {
+    fn new(pieces: mpsc::Receiver<Piece>, progress: Progress) -> Self {
         Self {
             pieces,
             rest: Bytes::new(),
             is_verified: false,
+            progress,
         }
     }
 }
@@ -333,7 +382,10 @@ impl Read for Layer {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.rest.is_empty() && !self.is_verified {
             match self.pieces.blocking_recv() {
-                Some(Piece::Bytes(bytes)) => self.rest = bytes,
+                Some(Piece::Bytes(bytes)) => {
+                    self.progress.add(bytes.len());
+                    self.rest = bytes;
+                }
                 Some(Piece::Verified) => self.is_verified = true,
                 None => {
                     let reason = "the transfer of the layer broke off";

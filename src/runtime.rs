@@ -29,6 +29,7 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher;
 use kube::{Api, Client, Config, ResourceExt};
+use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
@@ -57,12 +58,12 @@ use crate::render::Provider;
 use crate::runtime::arguments::{AccountPolicy, RunArguments};
 use crate::runtime::health::Readiness;
 use crate::runtime::lease::{Kept, Seat};
-use crate::serve::Served;
+use crate::serve::{self, Served};
 
 /// How long the reconcilers may go on after a stop before they are cut off.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Catalogs pulled and published at the same time.
-const CATALOG_CONCURRENCY: u16 = 4;
+/// Catalogs looked at at the same time: most wait for a registry, and those that work take turns in `fetch`.
+const CATALOG_CONCURRENCY: u16 = 64;
 /// Extensions and revisions reconciled at the same time.
 const CONCURRENCY: u16 = 16;
 /// The time between two looks for another controller while we lead.
@@ -214,6 +215,9 @@ impl Parts {
                 },
             )
         };
+        let mut registry = metrics::registry();
+        let metrics = Metrics::register(&mut registry);
+        let requests = serve::Metrics::register(&mut registry);
         let (fetcher, store) = content::storage(arguments).await?;
         let (served, sets) = (Served::default(), Arc::default());
         let garbage = content::garbage(
@@ -239,6 +243,7 @@ impl Parts {
             arguments,
             &catalogs.external_address,
             catalogs.served.clone(),
+            requests,
             &stop,
         )
         .await?;
@@ -264,7 +269,7 @@ impl Parts {
             let ctx = catalogs.clone();
             move |catalog| cluster_catalog::reconcile(catalog, ctx.clone())
         };
-        let metrics = serve_metrics(arguments, &stop).await?;
+        serve_metrics(arguments, registry, &stop).await?;
         let work = Work {
             controller: Controller::ClusterCatalog,
             concurrency: CATALOG_CONCURRENCY,
@@ -593,15 +598,14 @@ fn instance() -> String {
 /// Serves `/metrics`, unless it is turned off.
 async fn serve_metrics(
     arguments: &RunArguments,
+    registry: Registry,
     stop: &CancellationToken,
-) -> Result<Metrics, RunError> {
-    let mut registry = metrics::registry();
-    let counters = Metrics::register(&mut registry);
+) -> Result<(), RunError> {
     if let Some(address) = arguments.metrics_bind_address.0 {
         let bound = metrics::serve(address, registry, stop.clone())
             .await
             .map_err(|error| RunError::Bind(address.to_string(), error))?;
         info!(address = %bound, "serving metrics");
     }
-    Ok(counters)
+    Ok(())
 }

@@ -12,6 +12,7 @@
 mod answer;
 mod body;
 mod condition;
+mod metrics;
 mod server;
 mod tls;
 
@@ -24,8 +25,9 @@ use crate::oci::digest::Digest;
 use crate::store::catalog::StoredCatalog;
 
 pub use self::answer::router;
+pub use self::metrics::Metrics;
 pub use self::server::{ContentServer, Options, ServeError, start};
-pub use self::tls::Certificate;
+pub use self::tls::{Certificate, Profile};
 
 /// The catalogs being served, by name. Clones are one table; readers never wait.
 ///

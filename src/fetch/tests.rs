@@ -309,3 +309,36 @@ async fn the_registry_is_named_when_a_tag_has_no_digest() {
         "error creating image source: cannot read manifest of HOST/a:gone: http://HOST/a (no credentials): status 404 Not Found: manifest unknown"
     );
 }
+
+#[tokio::test]
+async fn pulls_that_hang_give_their_turns_to_others() {
+    let mut fixture = fixture().await;
+    fixture.fetcher.stall = Duration::from_millis(20);
+    let mut hanging = Vec::new();
+    for number in 0..CONCURRENT_PULLS + 2 {
+        let name = format!("hangs{number}");
+        let files = [("configs/a", name.as_str())];
+        fixture
+            .registry
+            .put_image(&name, "v1", &[CATALOG], &[layer(&files)]);
+        fixture
+            .registry
+            .fail(&format!("{name}/blobs"), Fault::Silence);
+        let canonical = fixture.canonical(&format!("{name}:v1")).await;
+        let fetcher = fixture.fetcher.clone();
+        hanging.push(tokio::spawn(async move {
+            fetcher.fetch(&canonical, ImageKind::Catalog).await
+        }));
+    }
+    fixture
+        .registry
+        .put_image("sound", "v1", &[CATALOG], &[layer(&[("configs/a", "")])]);
+    let sound = fixture.canonical("sound:v1").await;
+    let fetched = fixture.fetcher.fetch(&sound, ImageKind::Catalog);
+    let fetched = timeout(Duration::from_secs(20), fetched).await;
+    fetched.expect("nobody is in the way").unwrap();
+    for task in hanging {
+        assert!(!task.is_finished());
+        task.abort();
+    }
+}

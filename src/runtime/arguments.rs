@@ -12,6 +12,7 @@ use crate::apply::teardown;
 use crate::identity::DefaultAccount;
 use crate::resolve::MajorUpgrades;
 use crate::runtime::telemetry::LogFormat;
+use crate::serve::Profile;
 
 /// Run the controllers and the catalog content server.
 ///
@@ -54,6 +55,15 @@ pub struct RunArguments {
     /// The key of the serving certificate, PEM
     #[arg(long, env = "OXOLM_TLS_KEY", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+
+    /// What clients of the content server must speak: modern is TLS 1.3, intermediate also TLS 1.2
+    #[arg(
+        long,
+        env = "OXOLM_TLS_PROFILE",
+        value_name = "modern|intermediate",
+        default_value = "intermediate"
+    )]
+    pub tls_profile: Profile,
 
     /// The address of /healthz and /readyz (HTTP)
     #[arg(long, env = "OXOLM_HEALTH_PROBE_BIND_ADDRESS", default_value = "0.0.0.0:8081", value_parser = address)]

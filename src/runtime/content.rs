@@ -38,6 +38,7 @@ pub(super) async fn serve_catalogs(
     arguments: &RunArguments,
     external_address: &str,
     served: Served,
+    metrics: serve::Metrics,
     stop: &CancellationToken,
 ) -> Result<(), RunError> {
     let host = external_address
@@ -59,6 +60,8 @@ pub(super) async fn serve_catalogs(
     let options = serve::Options {
         address: arguments.catalogs_server_addr,
         certificate,
+        profile: arguments.tls_profile,
+        metrics,
     };
     serve::start(options, served, stop.clone())
         .await

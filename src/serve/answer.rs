@@ -10,11 +10,12 @@ use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use tokio::time::Instant;
 use url::form_urlencoded;
 
-use super::Served;
 use super::body::{Part, Source};
 use super::condition::{self, Validators, Verdict};
+use super::{Metrics, Served};
 use crate::fbc::index::Filter;
 use crate::store::catalog::{Encoding, StoredCatalog};
 
@@ -30,9 +31,9 @@ const NO_SUBDOMAIN: &str = "invalid catalog name: a lowercase RFC 1123 subdomain
     (e.g. 'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// The content server's routes over what is being served.
-pub fn router(served: Served) -> Router {
-    Router::new().fallback(answer).with_state(served)
+/// The content server's routes over what is being served; `metrics` learns how long answers took.
+pub fn router(served: Served, metrics: Metrics) -> Router {
+    Router::new().fallback(answer).with_state((served, metrics))
 }
 
 /// What a path means.
@@ -42,12 +43,16 @@ enum Endpoint {
     Metas,
 }
 
-async fn answer(State(served): State<Served>, request: Request<Body>) -> Response<Body> {
+async fn answer(
+    State((served, metrics)): State<(Served, Metrics)>,
+    request: Request<Body>,
+) -> Response<Body> {
+    let started = Instant::now();
     let mut response = respond(&served, &request);
     response
         .headers_mut()
         .insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-    response
+    metrics.observe(started, response)
 }
 
 fn respond(served: &Served, request: &Request<Body>) -> Response<Body> {
@@ -122,10 +127,11 @@ impl Wish {
 /// Answers with blobs, or with what the preconditions say.
 fn content(request: &Request<Body>, catalog: &Arc<StoredCatalog>, wish: &Wish) -> Response<Body> {
     let etag = format!("\"{}\"", catalog.etag());
-    let compressed_etag = format!("\"{}-gzip\"", catalog.etag());
+    let gzip_etag = format!("\"{}-gzip\"", catalog.etag());
+    let zstd_etag = format!("\"{}-zstd\"", catalog.etag());
     let validators = Validators {
         etag: &etag,
-        compressed_etag: &compressed_etag,
+        compressed_etags: [&gzip_etag, &zstd_etag],
         modified: modified(catalog),
     };
     let headers = request.headers();
@@ -150,11 +156,13 @@ fn content(request: &Request<Body>, catalog: &Arc<StoredCatalog>, wish: &Wish) -
     match wanted {
         Err(condition::Unsatisfiable) => unsatisfiable(size, &validators),
         Ok(wanted) if !wanted.is_empty() => partial(catalog, &validators, &ranges, size, &wanted),
-        Ok(_) if is_get && size >= COMPRESSED_FROM_BYTES && condition::accepts_gzip(headers) => {
-            let is_everything = wish.filter().is_empty();
-            compressed(catalog, &validators, whole, is_everything)
-        }
         Ok(_) => {
+            let coding =
+                condition::coding(headers).filter(|_| is_get && size >= COMPRESSED_FROM_BYTES);
+            if let Some(coding) = coding {
+                let whole = (!wish.filter().is_empty()).then_some(whole);
+                return compressed(catalog, &validators, coding, whole);
+            }
             let mut response = with_validators(StatusCode::OK, &validators);
             response
                 .headers_mut()
@@ -189,23 +197,28 @@ fn send(response: &mut Response<Body>, kind: &str, size: u64, source: Option<Sou
     }
 }
 
-/// The whole, compressed: as it lies on disk when it is everything, else on the way.
+/// The content, compressed: everything as it lies on disk, `part` of it on the way.
 fn compressed(
     catalog: &Arc<StoredCatalog>,
     validators: &Validators<'_>,
-    whole: Source,
-    is_everything: bool,
+    coding: Encoding,
+    part: Option<Source>,
 ) -> Response<Body> {
+    let [gzip_etag, zstd_etag] = validators.compressed_etags;
+    let (name, etag) = match coding {
+        Encoding::Zstd => ("zstd", zstd_etag),
+        Encoding::Gzip | Encoding::Identity => ("gzip", gzip_etag),
+    };
     let mut response = with_validators(StatusCode::OK, validators);
-    insert(&mut response, header::ETAG, validators.compressed_etag);
-    insert(&mut response, header::CONTENT_ENCODING, "gzip");
-    if is_everything {
-        let size = catalog.size_bytes(Encoding::Gzip);
-        let source = Source::new(catalog.clone(), Encoding::Gzip, [Part::Blobs(0..size)]);
-        send(&mut response, JSON_LINES, size, Some(source));
-    } else {
+    insert(&mut response, header::ETAG, etag);
+    insert(&mut response, header::CONTENT_ENCODING, name);
+    if let Some(part) = part {
         insert(&mut response, header::CONTENT_TYPE, JSON_LINES);
-        *response.body_mut() = whole.into_compressed_body();
+        *response.body_mut() = part.into_compressed_body(coding);
+    } else {
+        let size = catalog.size_bytes(coding);
+        let source = Source::new(catalog.clone(), coding, [Part::Blobs(0..size)]);
+        send(&mut response, JSON_LINES, size, Some(source));
     }
     response
 }

@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use futures::stream::{self, Stream};
 use tokio::task::spawn_blocking;
 
-use crate::store::catalog::{Encoding, StoredCatalog};
+use crate::store::catalog::{Encoding, StoredCatalog, zstd};
 
 /// How much is read at once. TLS records are 16 KiB; this keeps the way to the disk short.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -66,8 +66,11 @@ impl Source {
         Body::from_stream(pieces(self))
     }
 
-    /// The parts, compressed with gzip on the way.
-    pub(super) fn into_compressed_body(self) -> Body {
+    /// The parts, compressed on the way.
+    pub(super) fn into_compressed_body(self, coding: Encoding) -> Body {
+        if coding == Encoding::Zstd {
+            return Body::from_stream(frames(self));
+        }
         let encoder = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
         Body::from_stream(stream::try_unfold(Some((self, encoder)), compress))
     }
@@ -106,6 +109,19 @@ fn pieces(source: Source) -> impl Stream<Item = io::Result<Bytes>> {
         let read = spawn_blocking(move || source.read().map(|piece| (piece, source)));
         let (piece, source) = read.await.map_err(io::Error::other)??;
         Ok(piece.map(|piece| (piece, source)))
+    })
+}
+
+/// Each piece as a zstd frame of its own; one after the other they are the whole.
+fn frames(source: Source) -> impl Stream<Item = io::Result<Bytes>> {
+    stream::try_unfold(source, |mut source| async move {
+        let step = spawn_blocking(move || {
+            let piece = source.read()?;
+            let frame = piece.map(|piece| Bytes::from(zstd::compressed(&piece)));
+            io::Result::Ok((frame, source))
+        });
+        let (frame, source) = step.await.map_err(io::Error::other)??;
+        Ok(frame.map(|frame| (frame, source)))
     })
 }
 

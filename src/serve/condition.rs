@@ -7,13 +7,15 @@ use std::time::SystemTime;
 
 use http::{HeaderMap, HeaderName, header};
 
+use crate::store::catalog::Encoding;
+
 /// What a representation is called and when its content changed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Validators<'a> {
     /// The strong tag of the bytes as they are, with its quotes.
     pub(super) etag: &'a str,
-    /// The tag of the same content compressed.
-    pub(super) compressed_etag: &'a str,
+    /// The tags of the same content compressed.
+    pub(super) compressed_etags: [&'a str; 2],
     /// To the second.
     pub(super) modified: SystemTime,
 }
@@ -76,7 +78,7 @@ fn names(list: &str, validators: &Validators<'_>, comparison: Comparison) -> boo
     }
     let mut rest = list;
     while let Some((tag, is_weak, after)) = next_tag(rest) {
-        let is_ours = tag == validators.etag || tag == validators.compressed_etag;
+        let is_ours = tag == validators.etag || validators.compressed_etags.contains(&tag);
         if is_ours && (comparison == Comparison::Weak || !is_weak) {
             return true;
         }
@@ -106,23 +108,36 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Whether the client takes gzip.
-pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
+/// How a client wants the content compressed: what it likes most, zstd before gzip. `None`: not at all.
+pub(super) fn coding(headers: &HeaderMap) -> Option<Encoding> {
+    let (gzip, zstd) = (quality(headers, "gzip"), quality(headers, "zstd"));
+    if zstd > 0.0 && zstd >= gzip {
+        Some(Encoding::Zstd)
+    } else if gzip > 0.0 {
+        Some(Encoding::Gzip)
+    } else {
+        None
+    }
+}
+
+/// How much a client likes a coding, from 0 to 1.
+fn quality(headers: &HeaderMap, name: &str) -> f64 {
     let lists = headers.get_all(header::ACCEPT_ENCODING);
     let mut codings = lists
         .iter()
         .filter_map(|list| list.to_str().ok())
         .flat_map(|list| list.split(','));
-    codings.any(|coding| {
+    let found = codings.find_map(|coding| {
         let mut parts = coding.split(';').map(str::trim);
-        let is_gzip = parts
+        let is_it = parts
             .next()
-            .is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+            .is_some_and(|one| one.eq_ignore_ascii_case(name));
         let quality = parts
             .find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")))
             .map_or(Ok(1.0), str::parse::<f64>);
-        is_gzip && quality.is_ok_and(|quality| quality > 0.0)
-    })
+        is_it.then(|| quality.unwrap_or(0.0))
+    });
+    found.unwrap_or(0.0)
 }
 
 /// A `Range` header that cannot be satisfied.
@@ -215,7 +230,7 @@ mod tests {
     fn validators() -> Validators<'static> {
         Validators {
             etag: "\"a\"",
-            compressed_etag: "\"a-gzip\"",
+            compressed_etags: ["\"a-gzip\"", "\"a-zstd\""],
             modified: httpdate::parse_http_date(MODIFIED).unwrap(),
         }
     }
@@ -317,9 +332,20 @@ mod tests {
             ("gzip;q=x", false),
         ] {
             let headers = headers(&[(header::ACCEPT_ENCODING, value)]);
-            assert_eq!(accepts_gzip(&headers), expected, "{value}");
+            let expected = expected.then_some(Encoding::Gzip);
+            assert_eq!(coding(&headers), expected, "{value}");
         }
-        assert!(!accepts_gzip(&HeaderMap::new()));
+        assert_eq!(coding(&HeaderMap::new()), None);
+        for (value, expected) in [
+            ("gzip, zstd", Encoding::Zstd),
+            ("zstd;q=0.5, gzip;q=0.5", Encoding::Zstd),
+            ("zstd;q=0.4, gzip;q=0.5", Encoding::Gzip),
+            ("ZSTD", Encoding::Zstd),
+            ("zstd;q=0, gzip", Encoding::Gzip),
+        ] {
+            let headers = headers(&[(header::ACCEPT_ENCODING, value)]);
+            assert_eq!(coding(&headers), Some(expected), "{value}");
+        }
     }
 
     #[test]

@@ -22,8 +22,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::tls::{self, Certificate, Current};
-use super::{Served, router};
+use super::tls::{self, Certificate, Current, Profile};
+use super::{Metrics, Served, router};
 
 /// How many connections are open at once; further ones wait to be accepted. Each costs some 20 KiB.
 const MAX_CONNECTIONS: usize = 2048;
@@ -76,6 +76,10 @@ pub struct Options {
     pub address: SocketAddr,
     /// The serving certificate.
     pub certificate: Certificate,
+    /// What clients must speak.
+    pub profile: Profile,
+    /// Where requests are counted.
+    pub metrics: Metrics,
 }
 
 /// Serves from a task of its own until `stop`; returns the address that it is bound to.
@@ -122,9 +126,11 @@ impl ContentServer {
         let Options {
             address,
             certificate,
+            profile,
+            metrics,
         } = options;
         let certificate = Current::load(certificate)?;
-        let config = tls::config(certificate.clone())?;
+        let config = tls::config(certificate.clone(), profile)?;
         let listen = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let local = listener.local_addr().map_err(listen)?;
@@ -132,7 +138,7 @@ impl ContentServer {
             listener,
             address: local,
             certificate,
-            router: router(served),
+            router: router(served, metrics),
             acceptor: Acceptor(TlsAcceptor::from(config)),
         })
     }
@@ -301,6 +307,72 @@ mod tests {
     use tokio::io::{AsyncWriteExt as _, duplex};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_new_certificate_leaves_open_connections_alone() {
+        use rustls::pki_types::ServerName;
+        use tokio::io::AsyncReadExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let (certificate, key) = (
+            directory.path().join("tls.crt"),
+            directory.path().join("tls.key"),
+        );
+        let write = || {
+            let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+            #[expect(clippy::disallowed_methods, reason = "as a Secret is mounted")]
+            std::fs::write(&certificate, made.cert.pem()).unwrap();
+            #[expect(clippy::disallowed_methods, reason = "as a Secret is mounted")]
+            std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+            made.cert.der().clone()
+        };
+        let first = write();
+        let options = Options {
+            address: "127.0.0.1:0".parse().unwrap(),
+            certificate: Certificate::Files {
+                certificate: certificate.clone(),
+                key: key.clone(),
+            },
+            profile: Profile::default(),
+            metrics: Metrics::default(),
+        };
+        let server = ContentServer::bind(options, Served::default())
+            .await
+            .unwrap();
+        let (address, current) = (server.address(), server.certificate.clone());
+        let stop = CancellationToken::new();
+        tokio::spawn(server.run(stop.clone()));
+        // Trusts exactly one certificate.
+        let connect = async |trusted: &rustls::pki_types::CertificateDer<'static>| {
+            let mut roots = rustls::RootCertStore::empty();
+            roots.add(trusted.clone()).unwrap();
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let config = rustls::ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+            let stream = TcpStream::connect(address).await.unwrap();
+            let name = ServerName::try_from("localhost").unwrap();
+            connector.connect(name, stream).await
+        };
+        let request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        let mut open = connect(&first).await.unwrap();
+        let mut answer = [0; 12];
+        open.write_all(request).await.unwrap();
+        open.read_exact(&mut answer).await.unwrap();
+
+        let second = write();
+        current.reload(&certificate, &key);
+        assert!(connect(&first).await.is_err());
+        connect(&second).await.unwrap();
+        open.write_all(request).await.unwrap();
+        let mut rest = Vec::new();
+        while !String::from_utf8_lossy(&rest).contains("HTTP/1.1 404") {
+            assert_ne!(open.read_buf(&mut rest).await.unwrap(), 0);
+        }
+        stop.cancel();
+    }
 
     #[tokio::test]
     async fn a_client_that_takes_nothing_is_cut_off() {

@@ -42,6 +42,7 @@ struct Running {
     stop: CancellationToken,
     task: tokio::task::JoinHandle<()>,
     client: Client,
+    registry: prometheus_client::registry::Registry,
     _directory: tempfile::TempDir,
 }
 
@@ -82,12 +83,16 @@ async fn run() -> Running {
         Arc::new(served_catalog(&catalogs, &content, &everything())),
     );
     served.set("empty", Arc::new(served_catalog(&catalogs, &content, "")));
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = Metrics::register(&mut registry);
     let server = ContentServer::bind(
         Options {
             address: "127.0.0.1:0".parse().unwrap(),
             certificate: Certificate::SelfMade {
                 names: vec!["localhost".to_owned(), "127.0.0.1".to_owned()],
             },
+            profile: Profile::default(),
+            metrics: metrics.clone(),
         },
         served.clone(),
     )
@@ -108,6 +113,7 @@ async fn run() -> Running {
         stop,
         task,
         client,
+        registry,
         _directory: directory,
     }
 }
@@ -501,6 +507,8 @@ async fn an_address_that_is_taken_is_an_error() {
         Options {
             address: server.address,
             certificate: Certificate::SelfMade { names },
+            profile: Profile::default(),
+            metrics: Metrics::default(),
         },
         Served::default(),
     )
@@ -509,5 +517,104 @@ async fn an_address_that_is_taken_is_an_error() {
     assert_eq!(
         error.to_string(),
         format!("cannot listen on {}", server.address)
+    );
+}
+
+#[tokio::test]
+async fn zstd_comes_from_the_disk_or_is_made_on_the_way() {
+    let server = run().await;
+    for (path, expected) in [
+        (ALL, everything()),
+        (METAS, everything()),
+        ("/catalogs/c/api/v1/metas?schema=olm.bundle", bundle()),
+    ] {
+        let got = server
+            .get_with(path, header::ACCEPT_ENCODING, "gzip, zstd")
+            .await;
+        assert_eq!(got.header(header::CONTENT_ENCODING), "zstd", "{path}");
+        assert_eq!(got.header(header::VARY), "Accept-Encoding");
+        let mut text = String::new();
+        let mut body = got.body.as_slice();
+        while !body.is_empty() {
+            let mut frame = ruzstd::decoding::StreamingDecoder::new(&mut body).unwrap();
+            frame.read_to_string(&mut text).unwrap();
+        }
+        assert_eq!(text, expected, "{path}");
+        let etag = got.header(header::ETAG).to_owned();
+        assert!(etag.ends_with("-zstd\""));
+        let again = server.get_with(path, header::IF_NONE_MATCH, &etag).await;
+        assert_eq!(again.status, 304);
+    }
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_their_code_when_they_are_over() {
+    let server = run().await;
+    server.get(ALL).await;
+    server.get(METAS).await;
+    server.get("/catalogs/none/api/v1/all").await;
+    let mut text = String::new();
+    for _ in 0..500 {
+        text.clear();
+        prometheus_client::encoding::text::encode(&mut text, &server.registry).unwrap();
+        if text.contains("_count{code=\"200\"} 2\n") {
+            break;
+        }
+        // The last byte is sent before its request is counted.
+        tokio::task::yield_now().await;
+    }
+    for line in [
+        "catalogd_http_request_duration_seconds_count{code=\"200\"} 2",
+        "catalogd_http_request_duration_seconds_count{code=\"404\"} 1",
+        "catalogd_http_request_duration_seconds_bucket{le=\"0.1\",code=\"404\"} 1",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+}
+
+/// A client that speaks at most this version.
+fn client_of(version: reqwest::tls::Version) -> Client {
+    Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .tls_version_max(version)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn profiles_decide_which_tls_is_spoken() {
+    use reqwest::tls::Version;
+    _ = rustls::crypto::ring::default_provider().install_default();
+    for (profile, version, is_answered) in [
+        (Profile::Intermediate, Version::TLS_1_2, true),
+        (Profile::Intermediate, Version::TLS_1_3, true),
+        (Profile::Modern, Version::TLS_1_3, true),
+        (Profile::Modern, Version::TLS_1_2, false),
+    ] {
+        let names = vec!["127.0.0.1".to_owned()];
+        let options = Options {
+            address: "127.0.0.1:0".parse().unwrap(),
+            certificate: Certificate::SelfMade { names },
+            profile,
+            metrics: Metrics::default(),
+        };
+        let stop = CancellationToken::new();
+        let address = start(options, Served::default(), stop.clone())
+            .await
+            .unwrap();
+        let asked = client_of(version).get(format!("https://{address}/")).send();
+        assert_eq!(asked.await.is_ok(), is_answered, "{profile:?} {version:?}");
+        stop.cancel();
+    }
+}
+
+#[test]
+fn other_profiles_are_refused_with_the_list_of_what_there_is() {
+    assert_eq!("Modern".parse(), Ok(Profile::Modern));
+    assert_eq!("INTERMEDIATE".parse(), Ok(Profile::Intermediate));
+    let error = "old".parse::<Profile>().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "unknown TLS profile \"old\": there are modern (TLS 1.3) and intermediate (TLS 1.2 and 1.3)"
     );
 }

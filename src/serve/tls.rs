@@ -3,16 +3,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, SupportedProtocolVersion};
 use tracing::{info, warn};
 
 use super::ServeError;
@@ -21,6 +23,38 @@ use crate::error::chain;
 /// How often the files of a certificate are looked at. The kubelet swaps directories, which file
 /// notifications miss.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);
+
+/// What clients must speak, as Mozilla's recommendations have it and rustls can.
+///
+/// rustls has neither TLS 1.1 nor ciphers without forward secrecy, so the reference's `old` is not there; nor is `custom`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Profile {
+    /// TLS 1.3.
+    Modern,
+    /// TLS 1.2 with ECDHE and AEAD ciphers, or TLS 1.3.
+    #[default]
+    Intermediate,
+}
+
+/// A profile that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown TLS profile {0:?}: there are modern (TLS 1.3) and intermediate (TLS 1.2 and 1.3)")]
+pub struct UnknownProfile(String);
+
+impl FromStr for Profile {
+    type Err = UnknownProfile;
+
+    /// Whatever the case, as in the reference.
+    fn from_str(text: &str) -> Result<Self, UnknownProfile> {
+        if text.eq_ignore_ascii_case("modern") {
+            Ok(Self::Modern)
+        } else if text.eq_ignore_ascii_case("intermediate") {
+            Ok(Self::Intermediate)
+        } else {
+            Err(UnknownProfile(text.to_owned()))
+        }
+    }
+}
 
 /// Where the serving certificate comes from.
 #[derive(Debug, Clone)]
@@ -80,7 +114,7 @@ impl Current {
     }
 
     /// Takes the files' pair if it is new and sound.
-    fn reload(&self, certificate: &Path, key: &Path) {
+    pub(super) fn reload(&self, certificate: &Path, key: &Path) {
         match read(certificate, key) {
             Ok(pair) if pair.pem == self.pair.load().pem => {}
             Ok(pair) => {
@@ -101,10 +135,17 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// TLS 1.2 and 1.3 with the certificate of the moment; HTTP/1.1 only, as in the reference.
-pub(super) fn config(current: Arc<Current>) -> Result<Arc<ServerConfig>, ServeError> {
+/// The profile's versions with the certificate of the moment; HTTP/1.1 only, as in the reference.
+pub(super) fn config(
+    current: Arc<Current>,
+    profile: Profile,
+) -> Result<Arc<ServerConfig>, ServeError> {
+    let versions: &[&SupportedProtocolVersion] = match profile {
+        Profile::Modern => &[&TLS13],
+        Profile::Intermediate => &[&TLS13, &TLS12],
+    };
     let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .map_err(ServeError::Tls)?
         .with_no_client_auth()
         .with_cert_resolver(current);

@@ -5,7 +5,8 @@
 //! <root>/catalogs/<sha256 hex>/     published by one rename, never modified
 //!   catalog.json                    digest, time, and size and hash of the other files
 //!   catalog.jsonl                   every blob in normal form, one per line
-//!   catalog.jsonl.gz                the same, compressed
+//!   catalog.jsonl.gz                the same, compressed with gzip
+//!   catalog.jsonl.zst               the same, compressed with zstd
 //!   packages.jsonl                  what resolution needs of each package, one per line
 //!   index.json                      where each blob and each package lies
 //! ```
@@ -16,6 +17,7 @@
 mod error;
 mod publish;
 pub mod walk;
+pub(crate) mod zstd;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -42,12 +44,13 @@ pub use self::walk::{examine, packages, read_directory_or_file};
 const CATALOGS: &str = "catalogs";
 const DESCRIPTION: &str = "catalog.json";
 const BLOBS: &str = "catalog.jsonl";
-const COMPRESSED: &str = "catalog.jsonl.gz";
+const GZIP: &str = "catalog.jsonl.gz";
+const ZSTD: &str = "catalog.jsonl.zst";
 const PACKAGES: &str = "packages.jsonl";
 const INDEX: &str = "index.json";
 
 /// The version of the format on disk; another one is published again.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// `catalog.json`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -262,7 +265,8 @@ pub struct StoredCatalog {
     unpacked_at: Timestamp,
     directory: PathBuf,
     blobs: FileOnDisk,
-    compressed: FileOnDisk,
+    gzip: FileOnDisk,
+    zstd: FileOnDisk,
     packages: FileOnDisk,
     index: Index,
     etag: String,
@@ -281,6 +285,8 @@ pub enum Encoding {
     Identity,
     /// Compressed with gzip.
     Gzip,
+    /// Compressed with zstd.
+    Zstd,
 }
 
 impl StoredCatalog {
@@ -312,8 +318,8 @@ impl StoredCatalog {
             return Ok(None);
         };
         let file = |name: &str| FileOnDisk::open(directory, name, &description);
-        let (Some(blobs), Some(compressed), Some(packages)) =
-            (file(BLOBS)?, file(COMPRESSED)?, file(PACKAGES)?)
+        let (Some(blobs), Some(gzip), Some(zstd), Some(packages)) =
+            (file(BLOBS)?, file(GZIP)?, file(ZSTD)?, file(PACKAGES)?)
         else {
             return Ok(None);
         };
@@ -324,7 +330,8 @@ impl StoredCatalog {
                 .unwrap_or_default(),
             directory: directory.to_owned(),
             blobs,
-            compressed,
+            gzip,
+            zstd,
             packages,
             index,
             etag: etag.unwrap_or_default(),
@@ -398,7 +405,8 @@ impl StoredCatalog {
     fn file(&self, encoding: Encoding) -> &FileOnDisk {
         match encoding {
             Encoding::Identity => &self.blobs,
-            Encoding::Gzip => &self.compressed,
+            Encoding::Gzip => &self.gzip,
+            Encoding::Zstd => &self.zstd,
         }
     }
 }

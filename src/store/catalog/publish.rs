@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    BLOBS, COMPRESSED, CatalogError, DESCRIPTION, Description, FORMAT, FileDescription, INDEX,
-    Index, PACKAGES, PackageLine, disk, sync_directory, walk,
+    BLOBS, CatalogError, DESCRIPTION, Description, FORMAT, FileDescription, GZIP, INDEX, Index,
+    PACKAGES, PackageLine, ZSTD, disk, sync_directory, walk, zstd,
 };
 use crate::fbc::index::IndexBuilder;
 use crate::fbc::meta::Meta;
@@ -65,6 +65,7 @@ pub(super) fn write(
     }
     let mut files = BTreeMap::new();
     let index = blobs.finish(target, &mut files)?;
+    files.insert(ZSTD.to_owned(), zstd::write(target)?);
     let index = serde_json::to_vec(&index).map_err(encoding)?;
     write_file(target, INDEX, &index, &mut files)?;
     let description = Description {
@@ -90,7 +91,7 @@ struct Blobs {
 
 impl Blobs {
     fn create(target: &Path) -> Result<Self, CatalogError> {
-        let compressed = Summed::create(target, COMPRESSED)?;
+        let compressed = Summed::create(target, GZIP)?;
         Ok(Self {
             plain: Summed::create(target, BLOBS)?,
             compressed: GzEncoder::new(compressed, Compression::new(GZIP_LEVEL)),
@@ -111,7 +112,7 @@ impl Blobs {
                 .map_err(disk("write", Path::new(BLOBS)))?;
             self.compressed
                 .write_all(part)
-                .map_err(disk("write", Path::new(COMPRESSED)))?;
+                .map_err(disk("write", Path::new(GZIP)))?;
         }
         // A blob is far smaller than 4 GiB: documents are limited.
         self.index
@@ -128,8 +129,8 @@ impl Blobs {
         let compressed = self
             .compressed
             .finish()
-            .map_err(disk("write", Path::new(COMPRESSED)))?;
-        files.insert(COMPRESSED.to_owned(), compressed.finish(COMPRESSED)?);
+            .map_err(disk("write", Path::new(GZIP)))?;
+        files.insert(GZIP.to_owned(), compressed.finish(GZIP)?);
         files.insert(BLOBS.to_owned(), self.plain.finish(BLOBS)?);
         let mut index = Index {
             blobs: self.index.finish(),
@@ -171,7 +172,7 @@ fn encoding(error: serde_json::Error) -> CatalogError {
 }
 
 /// A new file that knows its size and hash.
-struct Summed {
+pub(super) struct Summed {
     file: BufWriter<File>,
     hash: Sha256,
     size: u64,
@@ -179,7 +180,7 @@ struct Summed {
 
 impl Summed {
     /// Errors name the file alone: the directory has a random name, and messages must not vary.
-    fn create(target: &Path, name: &str) -> Result<Self, CatalogError> {
+    pub(super) fn create(target: &Path, name: &str) -> Result<Self, CatalogError> {
         let file = File::options()
             .write(true)
             .create_new(true)
@@ -193,7 +194,7 @@ impl Summed {
         })
     }
 
-    fn finish(self, name: &str) -> Result<FileDescription, CatalogError> {
+    pub(super) fn finish(self, name: &str) -> Result<FileDescription, CatalogError> {
         let path = Path::new(name);
         let file = self
             .file

@@ -176,7 +176,7 @@ fn a_published_catalog_survives_a_restart() {
 
 #[test]
 fn what_is_damaged_on_disk_is_not_used_and_published_again() {
-    for name in [DESCRIPTION, BLOBS, COMPRESSED, PACKAGES, INDEX] {
+    for name in [DESCRIPTION, BLOBS, GZIP, ZSTD, PACKAGES, INDEX] {
         for how in ["changed", "gone", "shorter"] {
             let house = House::new();
             let image = house.image("a", &[PACKAGE]);
