@@ -269,49 +269,67 @@ impl Pass<'_> {
         key: ObjectKey,
         left: &BTreeMap<ObjectKey, Left>,
     ) -> Result<(ObjectReport, Left), Failed> {
-        let action = |left: &Left| {
-            if left.is_progressed {
-                Action::Progressed
-            } else {
-                Action::Idle
-            }
-        };
         match left.get(&key) {
             Some(known) if self.change(&key, known) == Change::None => {
                 let report = ObjectReport {
                     key,
-                    action: action(known),
+                    action: action_of(known),
                     probe: known.probe.clone(),
                 };
                 Ok((report, known.clone()))
             }
             known => match self.objects.read(&key).await? {
-                Some(object) => {
-                    let action = known.map_or(Action::Idle, action);
-                    Ok(self.left(key, action, &object))
-                }
+                Some(object) => Ok(self.looked_at(key, known, &object)),
                 // Gone between the event and now: its own event follows.
                 None => Err(Failed::Gone),
             },
         }
     }
 
+    /// Notes the status of an object that was read to see just that.
+    ///
+    /// If it turns out that more has changed, it stays noted as we left it: it was not looked at for that, and the
+    /// next pass is to find the difference.
+    fn looked_at(
+        &self,
+        key: ObjectKey,
+        known: Option<&Left>,
+        object: &Value,
+    ) -> (ObjectReport, Left) {
+        let action = known.map_or(Action::Idle, action_of);
+        let seen = Seen::of(&key.gvk, &metadata_of(object));
+        match known {
+            Some(known) if !is_as_left(&seen, &known.seen) => {
+                let probe = self.probed(object);
+                let left = Left {
+                    probe: probe.clone(),
+                    ..known.clone()
+                };
+                (ObjectReport { key, action, probe }, left)
+            }
+            _ => self.left(key, action, object),
+        }
+    }
+
     /// Notes how an object was left.
     fn left(&self, key: ObjectKey, action: Action, object: &Value) -> (ObjectReport, Left) {
-        let metadata = metadata_of(object);
-        let seen = Seen::of(&key.gvk, &metadata);
+        let seen = Seen::of(&key.gvk, &metadata_of(object));
         self.watches.note(&key, seen.clone());
-        let probe = if metadata.deletion_timestamp.is_some() {
-            ProbeResult::Unknown(vec!["it is being deleted".to_owned()])
-        } else {
-            evaluate(self.probes, object)
-        };
+        let probe = self.probed(object);
         let left = Left {
             seen,
             is_progressed: action == Action::Progressed,
             probe: probe.clone(),
         };
         (ObjectReport { key, action, probe }, left)
+    }
+
+    fn probed(&self, object: &Value) -> ProbeResult {
+        if object.pointer("/metadata/deletionTimestamp").is_some() {
+            ProbeResult::Unknown(vec!["it is being deleted".to_owned()])
+        } else {
+            evaluate(self.probes, object)
+        }
     }
 
     /// Starts the watch of an object's kind.
@@ -329,10 +347,7 @@ impl Pass<'_> {
             View::Unwatched if !left.probe.is_true() => Change::Status,
             View::NotYet | View::Unwatched => Change::None,
             View::Present(seen) => {
-                let is_same = seen.uid == left.seen.uid
-                    && seen.own == left.seen.own
-                    && seen.controller == left.seen.controller;
-                if !is_same {
+                if !is_as_left(&seen, &left.seen) {
                     Change::Drift
                 } else if seen.resource_version != left.seen.resource_version
                     && concerns(self.probes, &key.gvk)
@@ -374,6 +389,20 @@ impl Pass<'_> {
             objects: reports,
             is_reached: !is_gone,
         })
+    }
+}
+
+/// Whether metadata says that nobody took an object, or a field of ours, away.
+fn is_as_left(seen: &Seen, left: &Seen) -> bool {
+    seen.uid == left.uid && seen.own == left.own && seen.controller == left.controller
+}
+
+/// What a pass says of an object that was left alone.
+fn action_of(left: &Left) -> Action {
+    if left.is_progressed {
+        Action::Progressed
+    } else {
+        Action::Idle
     }
 }
 

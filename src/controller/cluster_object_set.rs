@@ -49,6 +49,10 @@ const PLURAL: &str = "clusterobjectsets";
 const TEARDOWN_AGAIN: Duration = Duration::from_secs(5);
 /// How soon a revision whose content was tampered with is looked at again: Secrets are not watched.
 const BLOCKED_AGAIN: Duration = Duration::from_mins(1);
+/// How soon, at first, an object is looked at again that is not available and not watched.
+const LOOK_SOONEST: Duration = Duration::from_secs(2);
+/// How soon it is looked at again after a long time.
+const LOOK_LATEST: Duration = Duration::from_mins(1);
 /// How often objects of kinds that are not watched are read.
 pub const REREAD: Duration = Duration::from_mins(10);
 
@@ -214,13 +218,28 @@ fn cut(note: String) -> String {
     note
 }
 
+/// How soon an object that is not available, and whose changes are not seen, is looked at again: the longer it takes,
+/// the less soon.
+fn look_again(age: Duration) -> Duration {
+    (age / 10).clamp(LOOK_SOONEST, LOOK_LATEST)
+}
+
+/// How long ago a revision was made.
+fn age(set: &ClusterObjectSet) -> Duration {
+    let created = set.metadata.creation_timestamp.as_ref();
+    created
+        .and_then(|created| Duration::try_from(Timestamp::now().duration_since(created.0)).ok()) // A clock ahead of ours.
+        .unwrap_or_default()
+}
+
 /// When to look again without a change.
 fn next(ctx: &Context, set: &ClusterObjectSet, step: &Step) -> Next {
     let until_late = status::deadline(set).and_then(|deadline| {
         let left = deadline.duration_since(Timestamp::now());
         Duration::try_from(left).ok().filter(|left| !left.is_zero())
     });
-    let reread = ctx.memory.is_unwatched(set).then_some(REREAD);
+    let is_unwatched = ctx.memory.is_unwatched(set);
+    let reread = is_unwatched.then_some(REREAD);
     match &step.pass.rollout {
         _ if step.is_gone => Next::OnChange,
         Rollout::Failed(failure) => match failure.disposition {
@@ -231,7 +250,8 @@ fn next(ctx: &Context, set: &ClusterObjectSet, step: &Step) -> Next {
         Rollout::Archived => Next::OnChange,
         Rollout::Complete => reread.map_or(Next::OnChange, Next::After),
         Rollout::InProgress { .. } => {
-            let soonest = [until_late, reread].into_iter().flatten().min();
+            let look = is_unwatched.then(|| look_again(age(set)));
+            let soonest = [until_late, look].into_iter().flatten().min();
             soonest.map_or(Next::OnChange, Next::After)
         }
     }

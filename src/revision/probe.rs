@@ -295,11 +295,9 @@ fn field_value(object: &Value, path: &str, wanted: &str) -> Option<String> {
     if found.as_str() == Some(wanted) {
         return None;
     }
-    let text = found
-        .as_str()
-        .map_or_else(|| found.to_string(), str::to_owned);
+    let expected = Value::from(wanted);
     Some(format!(
-        "value at key {path:?} != {wanted:?}; expected: {wanted} got: {text}"
+        "value at key {path:?} != {wanted:?}; expected: {expected} got: {found}"
     ))
 }
 
@@ -527,11 +525,11 @@ mod tests {
             (json!({"a": "3"}), "True"),
             (
                 json!({"a": "4"}),
-                "False: value at key \"spec.a\" != \"3\"; expected: 3 got: 4",
+                "False: value at key \"spec.a\" != \"3\"; expected: \"3\" got: \"4\"",
             ),
             (
                 json!({"a": 3}),
-                "False: value at key \"spec.a\" != \"3\"; expected: 3 got: 3",
+                "False: value at key \"spec.a\" != \"3\"; expected: \"3\" got: 3",
             ),
             (json!({}), "False: missing key: \"spec.a\""),
         ] {
@@ -618,7 +616,7 @@ mod tests {
                 "v1",
                 "PersistentVolumeClaim",
                 json!({"phase": "Pending"}),
-                "False: value at key \"status.phase\" != \"Bound\"; expected: Bound got: Pending",
+                "False: value at key \"status.phase\" != \"Bound\"; expected: \"Bound\" got: \"Pending\"",
             ),
             (
                 "apps/v1",

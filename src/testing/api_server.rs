@@ -167,6 +167,13 @@ impl ApiServer {
         self.state().forbidden.push((user, line.to_owned()));
     }
 
+    /// Forbids the controller itself every request whose line begins so.
+    pub(crate) fn forbid_controller(&self, line: &str) {
+        self.state()
+            .forbidden
+            .push((CONTROLLER.to_owned(), line.to_owned()));
+    }
+
     /// What a rules review answers for `account` (`namespace:name`): rules by namespace (empty: everywhere).
     /// Without this, everything is allowed.
     pub(crate) fn set_rules(&self, account: &str, rules: &[(&str, Value)]) {

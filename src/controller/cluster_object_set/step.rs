@@ -4,7 +4,7 @@
 
 mod end;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube::api::{Patch, PatchParams};
@@ -197,7 +197,10 @@ impl<'a> Work<'a> {
             rereads_unwatched,
         };
         if pass.is_settled(&entry.remembered) {
-            return match pass.look(&mut entry.remembered).await {
+            let looked = pass.look(&mut entry.remembered).await;
+            // A watch may have ended since.
+            self.note_unwatched(entry);
+            return match looked {
                 Ok(reports) => Step::from(rollout(&reports)),
                 Err(error) => Step::failed(&error),
             };
@@ -221,7 +224,7 @@ impl<'a> Work<'a> {
         let mut step = match pass.apply(&content, &mut entry.remembered).await {
             Ok(reports) => {
                 entry.read_at = Some(Instant::now());
-                self.note_unwatched(entry, &content);
+                self.note_unwatched(entry);
                 Step {
                     notes: self.repairs(&reports, &before),
                     ..Step::from(rollout(&reports))
@@ -318,19 +321,11 @@ impl<'a> Work<'a> {
     }
 
     /// Notes which kinds are not watched, and says so.
-    fn note_unwatched(&self, entry: &mut Entry, content: &Content) {
-        let mut kinds: Vec<String> = content
-            .phases
-            .iter()
-            .flat_map(|phase| &phase.items)
-            .filter(|item| {
-                entry.remembered.left.contains_key(&item.key)
-                    && self.ctx.watches.view(&item.key) == View::Unwatched
-            })
-            .map(|item| item.key.gvk.to_string())
-            .collect();
-        kinds.sort();
-        kinds.dedup();
+    fn note_unwatched(&self, entry: &mut Entry) {
+        let left = entry.remembered.left.keys();
+        let unwatched = left.filter(|key| self.ctx.watches.view(key) == View::Unwatched);
+        let kinds: BTreeSet<String> = unwatched.map(|key| key.gvk.to_string()).collect();
+        let kinds = Vec::from_iter(kinds);
         entry.unwatched.clone_from(&kinds);
         entry
             .warnings

@@ -19,6 +19,9 @@ use crate::revision::probe::default_probes;
 use crate::revision::{Account, BundleIdentity, Extension, Revision, revisions_of};
 use crate::testing::api_server::ApiServer;
 
+mod overtaken;
+mod unwatched;
+
 const SYSTEM: &str = "system";
 const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.g";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/n/deployments/operator";
@@ -416,7 +419,7 @@ async fn the_next_phase_waits_and_drift_is_repaired_behind_it() {
     assert_eq!(cluster.server.object(service), None);
     assert_eq!(
         cluster.condition("e-1", "Available"),
-        "False/ProbeFailure: Object PersistentVolumeClaim.v1 n/data: value at key \"status.phase\" != \"Bound\"; expected: Bound got: Pending"
+        "False/ProbeFailure: Object PersistentVolumeClaim.v1 n/data: value at key \"status.phase\" != \"Bound\"; expected: \"Bound\" got: \"Pending\""
     );
     cluster.server.set_status(pvc, &json!({"phase": "Bound"}));
     cluster.passes("e-1").await;

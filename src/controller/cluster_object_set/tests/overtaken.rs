@@ -1,0 +1,23 @@
+//! Changes that come while we look.
+
+use super::*;
+
+#[tokio::test]
+async fn drift_that_is_read_while_a_status_is_looked_at_is_still_repaired() {
+    let cluster = Cluster::new().await;
+    let mut operator = namespaced("apps/v1", "Deployment", "operator");
+    operator["spec"] = json!({"replicas": 1});
+    cluster.install("e-1", &desired("1.0.0", &[operator])).await;
+    cluster
+        .server
+        .set_status(DEPLOYMENT, &json!({"replicas": 1}));
+    cluster.settle().await;
+    // The watch has not told yet when the pass begins, which reads the object for its status.
+    cluster
+        .server
+        .edit(DEPLOYMENT, &json!({"spec": {"replicas": 3}}));
+    reconcile(cluster.ctx.clone(), Arc::new(cluster.set("e-1").unwrap())).await;
+    cluster.passes("e-1").await;
+    let stored = cluster.server.object(DEPLOYMENT).unwrap();
+    assert_eq!(stored["spec"]["replicas"], 1);
+}
