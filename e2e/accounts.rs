@@ -7,7 +7,8 @@ use oxolm::api::condition::ConditionType;
 use serde_json::json;
 
 use crate::harness::package::{Bundle, entry};
-use crate::harness::stage::{Stage, message, shape};
+use crate::harness::stage::Stage;
+use crate::harness::wait::{message, shape};
 use crate::harness::{Cluster, Outcome, objects};
 
 /// An account that does not exist: a condition that names the command that makes it; made, the extension installs.

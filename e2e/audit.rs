@@ -28,6 +28,9 @@ const OWN: &[(&str, &str)] = &[
     ("config.openshift.io/clusteroperators", "*"),
 ];
 
+/// Accounts that install into another namespace too, since their operators watch it: home, and the other one.
+const ELSEWHERE: &[(&str, &str)] = &[("single-namespace", "default")];
+
 /// Every write to an object of a bundle was done as the account of its extension; oxolm itself wrote only what is its own.
 pub(crate) async fn who_wrote_what(_cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
     let path = std::env::var("OXOLM_AUDIT_LOG")
@@ -86,6 +89,10 @@ fn is_account(account: &str, namespace: &str, resource: &str) -> bool {
         .strip_prefix("system:serviceaccount:")
         .and_then(|rest| rest.split_once(':'))
         .is_some_and(|(home, name)| {
-            name == "installer" && (namespace.is_empty() || namespace == home || is_review)
+            name == "installer"
+                && (namespace.is_empty()
+                    || namespace == home
+                    || is_review
+                    || ELSEWHERE.contains(&(home, namespace)))
         })
 }

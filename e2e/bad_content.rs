@@ -8,7 +8,8 @@ use oxolm::api::condition::{self, ConditionType};
 use serde_json::json;
 
 use crate::harness::package::{Bundle, entry};
-use crate::harness::stage::{Stage, message};
+use crate::harness::stage::Stage;
+use crate::harness::wait::message;
 use crate::harness::{Cluster, Outcome};
 
 fn shape(catalog: &ClusterCatalog, kind: ConditionType) -> (String, String) {
@@ -88,7 +89,7 @@ pub(crate) async fn bad_bundle(cluster: Arc<Cluster>) -> anyhow::Result<Outcome>
     let stage = Stage::set(cluster, "bad-bundle").await?;
     let stateful_set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: PACKAGE-db}\n";
     let bad = Bundle {
-        manifests: vec![("db.yaml", stateful_set)],
+        manifests: vec![("db.yaml", stateful_set.to_owned())],
         ..Bundle::new("1.0.0")
     };
     stage.package.push_bundle(&bad).await?;

@@ -10,7 +10,8 @@ use oxolm::api::condition::ConditionType;
 use serde_json::{Value, json};
 
 use crate::harness::package::{Bundle, entry};
-use crate::harness::stage::{Stage, message, shape};
+use crate::harness::stage::Stage;
+use crate::harness::wait::{message, shape};
 use crate::harness::{Cluster, Outcome};
 
 /// The CRD of the package; `size` has type `$TYPE`, and `$COLUMNS` are its columns.
@@ -51,8 +52,8 @@ spec:
 /// column that goes is an event.
 pub(crate) async fn a_breaking_change_is_refused(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
     let stage = Stage::set(cluster, "crd-upgrade").await?;
-    let with_crd = |version, crd| Bundle {
-        manifests: vec![("crd.yaml", crd)],
+    let with_crd = |version, crd: &str| Bundle {
+        manifests: vec![("crd.yaml", crd.to_owned())],
         ..Bundle::new(version)
     };
     let columns = crd!(

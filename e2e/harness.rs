@@ -7,6 +7,7 @@ pub(crate) mod package;
 pub(crate) mod rules;
 mod runner;
 pub(crate) mod stage;
+pub(crate) mod wait;
 
 pub(crate) use cluster::Cluster;
-pub(crate) use runner::{Outcome, Story, run, story};
+pub(crate) use runner::{Outcome, Story, one_by_one, run, side_by_side, story};

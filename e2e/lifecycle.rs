@@ -8,7 +8,8 @@ use oxolm::api::condition::ConditionType;
 use serde_json::json;
 
 use crate::harness::package::{Bundle, entry};
-use crate::harness::stage::{Stage, message, shape};
+use crate::harness::stage::Stage;
+use crate::harness::wait::{message, shape, until_true};
 use crate::harness::{Cluster, Outcome};
 
 /// The newest version of a package installs, all its objects are there, labelled, and Installed names the image.
@@ -135,41 +136,18 @@ pub(crate) async fn drift_is_repaired(cluster: Arc<Cluster>) -> anyhow::Result<O
     .await?;
     let value =
         |map: &ConfigMap, key: &str| map.data.as_ref().and_then(|data| data.get(key).cloned());
-    wait_for(
-        || async {
-            let map = maps.get("drift-settings").await?;
-            Ok(value(&map, "version").as_deref() == Some("1.0.0")
-                && value(&map, "mine").as_deref() == Some("stays"))
-        },
-        "the changed value is set back, the added one stays",
-    )
-    .await?;
+    let is_back = async || {
+        let map = maps.get("drift-settings").await?;
+        Ok(value(&map, "version").as_deref() == Some("1.0.0")
+            && value(&map, "mine").as_deref() == Some("stays"))
+    };
+    let what = "the changed value is set back, the added one stays";
+    until_true(&stage.cluster, what, is_back).await?;
 
     maps.delete("drift-settings", &DeleteParams::default())
         .await?;
-    wait_for(
-        || async { Ok(maps.get_opt("drift-settings").await?.is_some()) },
-        "the deleted object is back",
-    )
-    .await?;
+    let is_back = async || Ok(maps.get_opt("drift-settings").await?.is_some());
+    until_true(&stage.cluster, "the deleted object is back", is_back).await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
-}
-
-async fn wait_for<F, Fut>(holds: F, what: &str) -> anyhow::Result<()>
-where
-    F: Fn() -> Fut,
-    Fut: Future<Output = anyhow::Result<bool>>,
-{
-    let deadline = std::time::Duration::from_secs(30);
-    let looked = async {
-        while !holds().await? {
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        }
-        anyhow::Ok(())
-    };
-    match tokio::time::timeout(deadline, looked).await {
-        Ok(result) => result,
-        Err(_) => anyhow::bail!("not in {} s: {what}", deadline.as_secs()),
-    }
 }

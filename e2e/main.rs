@@ -19,15 +19,21 @@ mod bad_content;
 mod catalogs;
 mod crd_upgrades;
 mod harness;
+mod install;
 mod lifecycle;
 mod openshift;
+mod recover;
 mod resolution;
 mod restart;
+mod revision;
 mod seeds;
+mod tenants;
+mod uninstall;
+mod update;
 
 use std::process::ExitCode;
 
-use crate::harness::{Story, story};
+use crate::harness::{Story, one_by_one, side_by_side, story};
 
 /// Told before oxolm runs, for it would answer to the objects of these stories.
 const FIRST: &[Story] = &[
@@ -54,6 +60,87 @@ const FIRST: &[Story] = &[
 
 /// Told side by side, with oxolm running.
 const STORIES: &[Story] = &[
+    // The first one waits longest.
+    story!(
+        "revision::a_late_rollout_is_archived_or_recovers",
+        revision::a_late_rollout_is_archived_or_recovers
+    ),
+    story!(
+        "revision::a_pending_claim_halts_the_phases",
+        revision::a_pending_claim_halts_the_phases
+    ),
+    story!(
+        "revision::probes_of_users_halt_and_pass",
+        revision::probes_of_users_halt_and_pass
+    ),
+    story!(
+        "revision::objects_stand_in_secrets",
+        revision::objects_stand_in_secrets
+    ),
+    story!(
+        "revision::a_mutable_secret_blocks",
+        revision::a_mutable_secret_blocks
+    ),
+    story!(
+        "revision::changed_content_blocks_until_it_is_restored",
+        revision::changed_content_blocks_until_it_is_restored
+    ),
+    story!("install::single_namespace", install::single_namespace),
+    story!("install::own_namespace", install::own_namespace),
+    story!("install::all_namespaces", install::all_namespaces),
+    story!(
+        "install::a_node_selector_reaches_the_operator",
+        install::a_node_selector_reaches_the_operator
+    ),
+    story!(
+        "install::revisions_tell_what_they_hold",
+        install::revisions_tell_what_they_hold
+    ),
+    story!(
+        "install::a_large_definition_installs",
+        install::a_large_definition_installs
+    ),
+    story!(
+        "update::identical_content_is_a_new_revision",
+        update::identical_content_is_a_new_revision
+    ),
+    story!(
+        "update::a_second_extension_collides",
+        update::a_second_extension_collides
+    ),
+    story!("update::what_is_dropped_goes", update::what_is_dropped_goes),
+    story!(
+        "update::both_revisions_are_told",
+        update::both_revisions_are_told
+    ),
+    story!(
+        "recover::an_unready_operator_is_told",
+        recover::an_unready_operator_is_told
+    ),
+    story!(
+        "recover::an_extension_waits_for_its_namespace",
+        recover::an_extension_waits_for_its_namespace
+    ),
+    story!(
+        "recover::an_object_in_the_way_is_removed",
+        recover::an_object_in_the_way_is_removed
+    ),
+    story!(
+        "recover::without_its_catalog_content_is_kept_up",
+        recover::without_its_catalog_content_is_kept_up
+    ),
+    story!(
+        "recover::what_users_add_stays",
+        recover::what_users_add_stays
+    ),
+    story!(
+        "uninstall::without_its_account_everything_goes",
+        uninstall::without_its_account_everything_goes
+    ),
+    story!(
+        "tenants::a_policy_decides_what_is_installed",
+        tenants::a_policy_decides_what_is_installed
+    ),
     story!(
         "lifecycle::install_upgrade_rollback_uninstall",
         lifecycle::install_upgrade_rollback_uninstall
@@ -92,10 +179,6 @@ const STORIES: &[Story] = &[
         resolution::other_content_under_the_same_version
     ),
     story!(
-        "restart::killed_in_an_upgrade",
-        restart::killed_in_an_upgrade
-    ),
-    story!(
         "openshift::an_installed_bundle_blocks_the_update",
         openshift::an_installed_bundle_blocks_the_update
     ),
@@ -105,10 +188,22 @@ const STORIES: &[Story] = &[
     ),
 ];
 
+/// Told one by one: they stop oxolm.
+const STOPPING: &[Story] = &[story!(
+    "restart::killed_in_an_upgrade",
+    restart::killed_in_an_upgrade
+)];
+
 /// Told when all others are over: it reads what they left in the audit log.
 const LAST: &[Story] = &[story!("audit::who_wrote_what", audit::who_wrote_what)];
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    harness::run(&[FIRST, STORIES, LAST], std::env::args().skip(1).collect()).await
+    let chapters = [
+        side_by_side(FIRST),
+        side_by_side(STORIES),
+        one_by_one(STOPPING),
+        one_by_one(LAST),
+    ];
+    harness::run(&chapters, std::env::args().skip(1).collect()).await
 }

@@ -9,7 +9,8 @@ use oxolm::api::condition::ConditionType;
 use serde_json::json;
 
 use crate::harness::package::{Bundle, entry};
-use crate::harness::stage::{Stage, message, shape};
+use crate::harness::stage::Stage;
+use crate::harness::wait::{message, shape};
 use crate::harness::{Cluster, Outcome, objects};
 
 /// Package, channel and bundle are deprecated, each with its message; then the catalog takes it back; then it is gone.

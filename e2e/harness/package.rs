@@ -25,9 +25,11 @@ pub(crate) struct Bundle {
     /// The value of annotation `olm.properties`.
     pub(crate) properties: Option<&'static str>,
     /// More manifests: file name and content, in which `PACKAGE` is replaced.
-    pub(crate) manifests: Vec<(&'static str, &'static str)>,
+    pub(crate) manifests: Vec<(&'static str, String)>,
     /// The supported install mode.
     pub(crate) mode: &'static str,
+    /// The value in the bundle's `ConfigMap`; none: the version.
+    pub(crate) setting: Option<&'static str>,
 }
 
 impl Bundle {
@@ -38,6 +40,7 @@ impl Bundle {
             properties: None,
             manifests: Vec::new(),
             mode: "AllNamespaces",
+            setting: None,
         }
     }
 }
@@ -146,13 +149,14 @@ impl Package {
             ("manifests/service.yaml".into(), SERVICE.to_owned()),
         ];
         for (name, content) in &bundle.manifests {
-            files.push((Path::new("manifests").join(name), (*content).to_owned()));
+            files.push((Path::new("manifests").join(name), content.clone()));
         }
         let properties = bundle.properties.unwrap_or("[]").replace('\'', "''");
         for (name, content) in files {
             let path = folder.join(name);
             fs::create_dir_all(path.parent().context("a file has a folder")?)?;
             let content = content
+                .replace("SETTING", bundle.setting.unwrap_or(bundle.version))
                 .replace("PACKAGE", &self.name)
                 .replace("VERSION", bundle.version)
                 .replace("TAG", bundle.tag)
@@ -218,7 +222,7 @@ kind: ConfigMap
 metadata:
   name: PACKAGE-settings
 data:
-  version: VERSION
+  version: SETTING
 ";
 
 const SERVICE: &str = "apiVersion: v1

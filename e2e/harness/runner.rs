@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::{BoxFuture, FutureExt as _};
+use futures::future::{FutureExt as _, LocalBoxFuture};
 use futures::stream::{self, StreamExt as _};
 
 use super::Cluster;
@@ -14,7 +14,7 @@ use super::Cluster;
 /// How long a story may take: a rollout on a busy machine takes a minute, five of them are a story.
 const STORY_DEADLINE: Duration = Duration::from_mins(5);
 
-/// How many stories run side by side. They wait more than they work.
+/// How many stories run side by side.
 const STORIES_AT_ONCE: usize = 4;
 
 /// How a story ended, if it did not fail.
@@ -30,7 +30,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Copy)]
 pub(crate) struct Story {
     pub(crate) name: &'static str,
-    pub(crate) tell: fn(Arc<Cluster>) -> BoxFuture<'static, anyhow::Result<Outcome>>,
+    pub(crate) tell: fn(Arc<Cluster>) -> LocalBoxFuture<'static, anyhow::Result<Outcome>>,
 }
 
 /// A story from its name and an `async fn(Arc<Cluster>) -> anyhow::Result<Outcome>`.
@@ -44,22 +44,45 @@ macro_rules! story {
 }
 pub(crate) use story;
 
+/// Stories that are told together.
+#[derive(Clone, Copy)]
+pub(crate) struct Chapter {
+    pub(crate) stories: &'static [Story],
+    /// How many at the same time.
+    pub(crate) at_once: usize,
+}
+
+/// Stories side by side; they wait more than they work.
+pub(crate) const fn side_by_side(stories: &'static [Story]) -> Chapter {
+    Chapter {
+        stories,
+        at_once: STORIES_AT_ONCE,
+    }
+}
+
+/// Stories one after the other: they stop oxolm, and nobody else could wait that long.
+pub(crate) const fn one_by_one(stories: &'static [Story]) -> Chapter {
+    Chapter {
+        stories,
+        at_once: 1,
+    }
+}
+
 /// Runs the stories that `arguments` choose, and says how it went.
 ///
 /// Arguments as for `cargo test`: parts of names, `--exact`, `--skip PART`, `--list`; other options are ignored, so
 /// that what a person passes to all tests does not hurt.
-pub(crate) async fn run(chapters: &[&[Story]; 3], arguments: Vec<String>) -> ExitCode {
+pub(crate) async fn run(chapters: &[Chapter; 4], arguments: Vec<String>) -> ExitCode {
     let choice = Choice::parse(arguments);
-    let all: usize = chapters.iter().map(|chapter| chapter.len()).sum();
+    let all: usize = chapters.iter().map(|chapter| chapter.stories.len()).sum();
     let chosen = chapters.map(|chapter| {
-        let stories = chapter.iter().copied();
-        stories
-            .filter(|story| choice.takes(story.name))
-            .collect::<Vec<Story>>()
+        let stories = chapter.stories.iter().copied();
+        let taken = stories.filter(|story| choice.takes(story.name));
+        (taken.collect::<Vec<Story>>(), chapter.at_once)
     });
-    let count: usize = chosen.iter().map(Vec::len).sum();
+    let count: usize = chosen.iter().map(|(stories, _)| stories.len()).sum();
     if choice.lists {
-        for story in chosen.iter().flatten() {
+        for story in chosen.iter().flat_map(|(stories, _)| stories) {
             println!("{}: test", story.name);
         }
         return ExitCode::SUCCESS;
@@ -77,16 +100,16 @@ pub(crate) async fn run(chapters: &[&[Story]; 3], arguments: Vec<String>) -> Exi
     tally.print(all - count, started.elapsed())
 }
 
-/// The chapters one after the other, the stories of one side by side. oxolm is started after the first.
-async fn tell_all(chapters: &[Vec<Story>; 3], tally: &mut Tally) -> anyhow::Result<()> {
+/// The chapters one after the other. oxolm is started after the first.
+async fn tell_all(chapters: &[(Vec<Story>, usize); 4], tally: &mut Tally) -> anyhow::Result<()> {
     let cluster = Arc::new(Cluster::prepare().await?);
-    for (at, chapter) in chapters.iter().enumerate() {
+    for (at, (stories, at_once)) in chapters.iter().enumerate() {
         if at == 1 {
             cluster.controller.restart(&cluster.client).await?;
         }
-        let mut results = stream::iter(chapter)
+        let mut results = stream::iter(stories)
             .map(|story| tell(story, cluster.clone()))
-            .buffer_unordered(STORIES_AT_ONCE);
+            .buffer_unordered(*at_once);
         while let Some((name, result)) = results.next().await {
             tally.add(name, result);
         }

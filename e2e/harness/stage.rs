@@ -1,22 +1,17 @@
 //! What most stories begin with: a namespace, an account, a catalog; and waiting for what shall come.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use oxolm::api::condition::{self, ConditionType};
-use oxolm::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, Condition};
+use oxolm::api::condition::ConditionType;
+use oxolm::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use serde_json::{Value, json};
 
-use super::package::Package;
+use super::package::{Bundle, Entry, Package, entry};
+use super::wait::{self, message, shape};
 use super::{Cluster, objects};
-
-/// How long one step may take.
-const STEP_DEADLINE: Duration = Duration::from_mins(1);
-/// The time between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The stage of one story. Everything on it is named after the story.
 pub(crate) struct Stage {
@@ -38,16 +33,28 @@ impl Stage {
         cluster: Arc<Cluster>,
         name: &str,
     ) -> anyhow::Result<Self> {
-        let yaml = format!(
-            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n---\n\
-             apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: installer, namespace: {name}}}\n"
-        );
-        objects::apply(&cluster.client, &yaml).await?;
+        let stage = Self::bare(cluster, name)?;
+        stage.add_account().await?;
+        Ok(stage)
+    }
+
+    /// Nothing yet.
+    pub(crate) fn bare(cluster: Arc<Cluster>, name: &str) -> anyhow::Result<Self> {
         Ok(Self {
             cluster,
             name: name.to_owned(),
             package: Package::new(name)?,
         })
+    }
+
+    /// Creates the namespace and the account.
+    pub(crate) async fn add_account(&self) -> anyhow::Result<()> {
+        let name = &self.name;
+        let yaml = format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n---\n\
+             apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: installer, namespace: {name}}}\n"
+        );
+        objects::apply(&self.cluster.client, &yaml).await
     }
 
     /// Binds the account to cluster-admin.
@@ -59,6 +66,18 @@ impl Stage {
              subjects: [{{kind: ServiceAccount, name: installer, namespace: {name}}}]\n"
         );
         objects::apply(&self.cluster.client, &yaml).await
+    }
+
+    /// Pushes bundles, each a successor of the one before, and serves them.
+    pub(crate) async fn offer(&self, bundles: &[Bundle]) -> anyhow::Result<()> {
+        let mut entries: Vec<Entry> = Vec::new();
+        for bundle in bundles {
+            self.package.push_bundle(bundle).await?;
+            let before = entries.last().map_or("", |entry| entry.version);
+            entries.push(entry(bundle.version, before));
+        }
+        let catalog = self.package.push_catalog("offer", &entries).await?;
+        self.add_catalog(&catalog).await
     }
 
     /// Creates the catalog with `reference` and the label `story`.
@@ -83,10 +102,23 @@ impl Stage {
 
     /// Creates the extension; `catalog` is merged into `spec.source.catalog`.
     pub(crate) async fn add_extension(&self, catalog: &Value) -> anyhow::Result<()> {
-        let mut object = json!({
+        self.add_extension_with(&json!({"source": {"catalog": catalog}}))
+            .await
+    }
+
+    /// Creates the extension; `spec` is merged into its spec.
+    pub(crate) async fn add_extension_with(&self, spec: &Value) -> anyhow::Result<()> {
+        let mut object = self.extension(&self.name);
+        json_patch::merge(&mut object, &json!({ "spec": spec }));
+        objects::apply(&self.cluster.client, &object.to_string()).await
+    }
+
+    /// An extension of the stage's package in its namespace.
+    pub(crate) fn extension(&self, name: &str) -> Value {
+        json!({
             "apiVersion": "olm.operatorframework.io/v1",
             "kind": "ClusterExtension",
-            "metadata": {"name": self.name},
+            "metadata": {"name": name},
             "spec": {
                 "namespace": self.name,
                 "serviceAccount": {"name": "installer"},
@@ -95,23 +127,22 @@ impl Stage {
                     "selector": {"matchLabels": {"story": self.name}},
                 }},
             },
-        });
-        if let (Some(into), Some(from)) = (
-            object["spec"]["source"]["catalog"].as_object_mut(),
-            catalog.as_object(),
-        ) {
-            into.extend(from.clone());
-        }
-        objects::apply(&self.cluster.client, &object.to_string()).await
+        })
+    }
+
+    /// Merges `patch` into the extension.
+    pub(crate) async fn patch_extension(&self, patch: &Value) -> anyhow::Result<()> {
+        let patch = Patch::Merge(patch);
+        self.extensions()
+            .patch(&self.name, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
     }
 
     /// Merges `catalog` into `spec.source.catalog` of the extension.
     pub(crate) async fn change_extension(&self, catalog: &Value) -> anyhow::Result<()> {
-        let patch = json!({"spec": {"source": {"catalog": catalog}}});
-        self.extensions()
-            .patch(&self.name, &PatchParams::default(), &Patch::Merge(patch))
-            .await?;
-        Ok(())
+        self.patch_extension(&json!({"spec": {"source": {"catalog": catalog}}}))
+            .await
     }
 
     pub(crate) fn catalogs(&self) -> Api<ClusterCatalog> {
@@ -161,27 +192,7 @@ impl Stage {
         what: &str,
         holds: impl Fn(&ClusterExtension) -> bool,
     ) -> anyhow::Result<ClusterExtension> {
-        let mut last = None;
-        let looked = async {
-            loop {
-                let extension = self.extensions().get(&self.name).await?;
-                if holds(&extension) {
-                    return anyhow::Ok(extension);
-                }
-                last = extension.status;
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-        };
-        match tokio::time::timeout(STEP_DEADLINE, looked).await {
-            Ok(extension) => extension,
-            Err(_) => bail!(
-                "not in {} s: {what}\n{}\noxolm said:\n{}",
-                STEP_DEADLINE.as_secs(),
-                last.map_or_else(String::new, |status| serde_json::to_string_pretty(&status)
-                    .unwrap_or_default()),
-                self.cluster.controller.last_lines(25)
-            ),
-        }
+        wait::until(&self.cluster, &self.extensions(), &self.name, what, holds).await
     }
 
     /// Waits until `holds` of the catalog.
@@ -190,26 +201,52 @@ impl Stage {
         what: &str,
         holds: impl Fn(&ClusterCatalog) -> bool,
     ) -> anyhow::Result<ClusterCatalog> {
-        let mut last = None;
-        let looked = async {
-            loop {
-                let catalog = self.catalogs().get(&self.name).await?;
-                if holds(&catalog) {
-                    return anyhow::Ok(catalog);
-                }
-                last = catalog.status;
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-        };
-        match tokio::time::timeout(STEP_DEADLINE, looked).await {
-            Ok(catalog) => catalog,
-            Err(_) => bail!(
-                "not in {} s: {what}\n{}\noxolm said:\n{}",
-                STEP_DEADLINE.as_secs(),
-                last.map_or_else(String::new, |status| serde_json::to_string_pretty(&status)
-                    .unwrap_or_default()),
-                self.cluster.controller.last_lines(25)
-            ),
+        wait::until(&self.cluster, &self.catalogs(), &self.name, what, holds).await
+    }
+
+    /// Waits until a revision's condition has this status and reason.
+    pub(crate) async fn until_set(
+        &self,
+        name: &str,
+        kind: ConditionType,
+        wanted: &str,
+    ) -> anyhow::Result<ClusterObjectSet> {
+        let what = format!("{kind} is {wanted}");
+        let holds = |set: &ClusterObjectSet| shape(set, kind) == wanted;
+        wait::until(&self.cluster, &self.sets(), name, &what, holds).await
+    }
+
+    /// Waits until there is, or is not, an object at a path.
+    pub(crate) async fn until_exists(&self, path: &str, wanted: bool) -> anyhow::Result<()> {
+        let what = if wanted { "there" } else { "gone" };
+        let holds = async || Ok(self.exists(path).await? == wanted);
+        wait::until_true(&self.cluster, &format!("{path} is {what}"), holds).await
+    }
+
+    /// The object at a path.
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        let request = http::Request::get(path).body(Vec::new())?;
+        let answer = self.cluster.client.request(request).await;
+        answer.with_context(|| path.to_owned())
+    }
+
+    /// Merges `patch` into the object at a path, as a person would.
+    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> anyhow::Result<Value> {
+        let request = http::Request::patch(format!("{path}?fieldManager=kubectl-edit"))
+            .header("Content-Type", "application/merge-patch+json")
+            .body(patch.to_string().into_bytes())?;
+        let answer = self.cluster.client.request(request).await;
+        answer.with_context(|| path.to_owned())
+    }
+
+    /// Deletes the object at a path, with these options.
+    pub(crate) async fn remove(&self, path: &str, options: &Value) -> anyhow::Result<()> {
+        let request = http::Request::delete(path)
+            .header("Content-Type", "application/json")
+            .body(options.to_string().into_bytes())?;
+        match self.cluster.client.request::<Value>(request).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            other => other.map(|_| ()).with_context(|| path.to_owned()),
         }
     }
 
@@ -223,13 +260,25 @@ impl Stage {
         }
     }
 
+    /// Where the bundle's `ConfigMap` is.
+    pub(crate) fn settings_path(&self) -> String {
+        let name = &self.name;
+        format!("/api/v1/namespaces/{name}/configmaps/{name}-settings")
+    }
+
+    /// Where the operator is.
+    pub(crate) fn deployment_path(&self) -> String {
+        let name = &self.name;
+        format!("/apis/apps/v1/namespaces/{name}/deployments/{name}-manager")
+    }
+
     /// The objects that every bundle of the package installs.
     pub(crate) fn object_paths(&self) -> Vec<String> {
         let name = &self.name;
         vec![
-            format!("/apis/apps/v1/namespaces/{name}/deployments/{name}-manager"),
+            self.deployment_path(),
             format!("/api/v1/namespaces/{name}/serviceaccounts/{name}-manager"),
-            format!("/api/v1/namespaces/{name}/configmaps/{name}-settings"),
+            self.settings_path(),
             format!("/api/v1/namespaces/{name}/services/{name}-metrics"),
             format!(
                 "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.{name}.example.com"
@@ -262,39 +311,6 @@ impl Stage {
             Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
             other => other?,
         };
-        let gone = async {
-            while api.get_opt(&self.name).await?.is_some() {
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-            anyhow::Ok(())
-        };
-        tokio::time::timeout(STEP_DEADLINE, gone)
-            .await
-            .with_context(|| {
-                format!(
-                    "{} is not gone; oxolm said:\n{}",
-                    self.name,
-                    self.cluster.controller.last_lines(25)
-                )
-            })?
+        wait::until_gone(&self.cluster, api, &self.name).await
     }
-}
-
-/// `Status/Reason` of a condition, or `absent`.
-pub(crate) fn shape(extension: &ClusterExtension, kind: ConditionType) -> String {
-    find(extension, kind).map_or_else(
-        || "absent".to_owned(),
-        |one| format!("{}/{}", one.status, one.reason),
-    )
-}
-
-/// The message of a condition, or nothing.
-pub(crate) fn message(extension: &ClusterExtension, kind: ConditionType) -> String {
-    find(extension, kind)
-        .map(|one| one.message.clone())
-        .unwrap_or_default()
-}
-
-fn find(extension: &ClusterExtension, kind: ConditionType) -> Option<&Condition> {
-    condition::find(&extension.status.as_ref()?.conditions, kind)
 }

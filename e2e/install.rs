@@ -1,0 +1,9 @@
+//! What is installed, and how it is told.
+
+mod configuration;
+mod contents;
+mod modes;
+
+pub(crate) use configuration::a_node_selector_reaches_the_operator;
+pub(crate) use contents::{a_large_definition_installs, revisions_tell_what_they_hold};
+pub(crate) use modes::{all_namespaces, own_namespace, single_namespace};

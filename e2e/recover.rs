@@ -1,0 +1,13 @@
+//! What heals by itself.
+
+mod catalog;
+mod foreign;
+mod namespace;
+mod readiness;
+mod users;
+
+pub(crate) use catalog::without_its_catalog_content_is_kept_up;
+pub(crate) use foreign::an_object_in_the_way_is_removed;
+pub(crate) use namespace::an_extension_waits_for_its_namespace;
+pub(crate) use readiness::an_unready_operator_is_told;
+pub(crate) use users::what_users_add_stays;

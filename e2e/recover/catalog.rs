@@ -1,0 +1,44 @@
+//! The catalog goes; what came from it stays.
+
+use std::sync::Arc;
+
+use anyhow::ensure;
+use kube::api::DeleteParams;
+use oxolm::api::condition::ConditionType;
+use serde_json::json;
+
+use crate::harness::package::Bundle;
+use crate::harness::stage::Stage;
+use crate::harness::wait::{self, shape};
+use crate::harness::{Cluster, Outcome};
+
+/// Objects are brought back, and a change of the spec is taken in.
+pub(crate) async fn without_its_catalog_content_is_kept_up(
+    cluster: Arc<Cluster>,
+) -> anyhow::Result<Outcome> {
+    let stage = Stage::set(cluster, "catalog-gone").await?;
+    stage.offer(&[Bundle::new("1.0.0")]).await?;
+    stage.add_extension(&json!({"version": "1.0.0"})).await?;
+    stage.until_installed("1.0.0").await?;
+    stage
+        .catalogs()
+        .delete("catalog-gone", &DeleteParams::default())
+        .await?;
+    wait::until_gone(&stage.cluster, &stage.catalogs(), "catalog-gone").await?;
+
+    stage.remove(&stage.settings_path(), &json!({})).await?;
+    stage.until_exists(&stage.settings_path(), true).await?;
+    let extension = stage
+        .until_condition(ConditionType::Available, "True/ProbesSucceeded", "")
+        .await?;
+    ensure!(shape(&extension, ConditionType::Installed) == "True/Succeeded");
+
+    let edit =
+        json!({"spec": {"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}}});
+    stage.patch_extension(&edit).await?;
+    let extension = stage.until_installed("1.0.0").await?;
+    ensure!(shape(&extension, ConditionType::Progressing) == "True/Succeeded");
+    ensure!(shape(&extension, ConditionType::Installed) == "True/Succeeded");
+    stage.clear().await?;
+    Ok(Outcome::Passed)
+}
