@@ -8,6 +8,7 @@
     reason = "benches measure time, read files and print"
 )]
 
+mod render;
 mod resolve;
 mod support;
 
@@ -16,7 +17,10 @@ use criterion::Criterion;
 /// A subject: its name, and what measures it.
 type Subject = (&'static str, fn(&mut Criterion));
 
-const SUBJECTS: &[Subject] = &[("resolve", resolve::resolution)];
+const SUBJECTS: &[Subject] = &[
+    ("render", render::rendering),
+    ("resolve", resolve::resolution),
+];
 
 fn main() {
     let wanted: Vec<String> = std::env::args()

@@ -1,0 +1,105 @@
+//! Loading and rendering the shared real bundles, in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::hint::black_box;
+use std::io::Read as _;
+use std::time::Instant;
+
+use criterion::Criterion;
+use oxolm::bundle::{Files, RegistryV1};
+use oxolm::render::{Provider, RenderOptions, render};
+
+use crate::support;
+
+/// What a bundle of a package may take, warm, in milliseconds.
+const GOALS: [(&str, f64); 2] = [("argocd-operator", 20.0), ("sn-operator", 40.0)];
+const ROUNDS: usize = 50;
+
+/// The files of every bundle of the data, by package and version.
+fn bundles() -> BTreeMap<(String, String), Files> {
+    let mut bundles: BTreeMap<(String, String), Files> = BTreeMap::new();
+    let folder = support::data("oracle/render");
+    let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
+    for entry in entries.into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().ends_with(".tar.gz") {
+            continue;
+        }
+        let file = File::open(entry.path()).expect("the archive can be opened");
+        let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
+        for file in archive.entries().expect("the archive is whole") {
+            let mut file = file.expect("the archive is whole");
+            let path = file.path().expect("the archive has paths").into_owned();
+            let parts: Vec<String> = path
+                .iter()
+                .map(|part| part.to_string_lossy().into_owned())
+                .collect();
+            // PART/bundles/PACKAGE/VERSION/…
+            let [_, bundles_folder, package, version, rest @ ..] = parts.as_slice() else {
+                continue;
+            };
+            if bundles_folder != "bundles" || !file.header().entry_type().is_file() {
+                continue;
+            }
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).expect("the archive is whole");
+            let key = (package.clone(), version.clone());
+            bundles
+                .entry(key)
+                .or_default()
+                .insert(rest.join("/"), bytes);
+        }
+    }
+    bundles
+}
+
+/// Loads and renders in whatever mode the bundle supports; the number of objects.
+fn objects(files: &Files) -> Option<usize> {
+    let bundle = RegistryV1::load(files).ok()?;
+    let own = serde_json::json!({"watchNamespace": "n"});
+    let other = serde_json::json!({"watchNamespace": "m"});
+    [None, Some(&own), Some(&other)]
+        .into_iter()
+        .find_map(|config| {
+            let options = RenderOptions {
+                install_namespace: "n",
+                config,
+                certificates: Provider::SelfSigned,
+            };
+            Some(render(&bundle, &options).ok()?.objects.len())
+        })
+}
+
+pub(crate) fn rendering(criterion: &mut Criterion) {
+    let bundles = bundles();
+    if bundles.is_empty() {
+        println!("skipped: there are no real bundles (OXOLM_CONFORMANCE)");
+        return;
+    }
+    let largest = bundles
+        .iter()
+        .max_by_key(|(_, files)| files.values().map(Vec::len).sum::<usize>());
+    let largest = largest.map(|(key, _)| key.clone());
+    let mut measured = BTreeSet::new();
+    for (key, files) in &bundles {
+        let (package, version) = key;
+        let goal = GOALS.iter().find(|(name, _)| name == package);
+        if goal.is_none() && Some(key) != largest.as_ref() || objects(files).is_none() {
+            continue;
+        }
+        let mut times = Vec::with_capacity(ROUNDS);
+        for _ in 0..ROUNDS {
+            let started = Instant::now();
+            black_box(objects(black_box(files)));
+            times.push(started.elapsed());
+        }
+        let name = format!("load and render {package} {version}, median");
+        let goal = goal.map(|(_, goal)| *goal);
+        support::figure(&name, support::percentile(&mut times, 50), "ms", goal);
+        if measured.insert(package) {
+            criterion.bench_function(&format!("render {package} {version}"), |bencher| {
+                bencher.iter(|| objects(black_box(files)));
+            });
+        }
+    }
+}
