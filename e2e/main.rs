@@ -23,6 +23,7 @@ mod install;
 mod lifecycle;
 mod openshift;
 mod recover;
+mod rendering;
 mod resolution;
 mod restart;
 mod revision;
@@ -84,6 +85,10 @@ const STORIES: &[Story] = &[
     story!(
         "revision::changed_content_blocks_until_it_is_restored",
         revision::changed_content_blocks_until_it_is_restored
+    ),
+    story!(
+        "rendering::every_object_is_taken",
+        rendering::every_object_is_taken
     ),
     story!("install::single_namespace", install::single_namespace),
     story!("install::own_namespace", install::own_namespace),
