@@ -233,11 +233,33 @@ impl Objects<'_> {
             Err(error) if error.is_already_exists() => return Ok(None),
             Err(source) => return Err(failed(&item.key, Step::Create, source)),
         };
-        let claimed = self.claim_fields(item, &resource, created).await?;
+        let claimed = self.claim_created(item, &resource, created).await?;
         Ok(claimed.map(|object| Kept::Done {
             action: Action::Created,
             object: Box::new(object),
         }))
+    }
+
+    /// Claims an object that was created just now, whatever others add to it at once; none when it does not hold still,
+    /// or is another one meanwhile.
+    async fn claim_created(
+        &self,
+        item: &Item,
+        resource: &Resource,
+        created: Value,
+    ) -> Result<Option<Value>, ObjectError> {
+        let uid = created.pointer("/metadata/uid").cloned();
+        let mut object = created;
+        for _ in 0..ATTEMPTS {
+            if let Some(claimed) = self.claim_fields(item, resource, object).await? {
+                return Ok(Some(claimed));
+            }
+            match self.read(&item.key).await? {
+                Some(live) if live.pointer("/metadata/uid") == uid.as_ref() => object = live,
+                Some(_) | None => return Ok(None),
+            }
+        }
+        Ok(None)
     }
 
     /// Brings an object that exists to what it should be; none when it changed meanwhile.
@@ -296,15 +318,11 @@ impl Objects<'_> {
         resource: &Resource,
         object: Value,
     ) -> Result<Option<Value>, ObjectError> {
-        let metadata = metadata_of(&object);
-        let Some(fields) = claimed(metadata.managed_fields.unwrap_or_default()) else {
+        let Some(patch) = claim(&metadata_of(&object)) else {
             return Ok(Some(object));
         };
-        let patch: json_patch::Patch = serde_json::from_value(json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
-            {"op": "replace", "path": "/metadata/managedFields", "value": fields},
-        ]))
-        .expect("the patch is written out above");
+        let patch: json_patch::Patch =
+            serde_json::from_value(patch).expect("the patch is written out below");
         let path = path(resource, &item.key);
         let name = &item.key.name;
         let (parameters, patch) = (PatchParams::default(), Patch::Json(patch));
@@ -451,6 +469,30 @@ fn failed(key: &ObjectKey, step: Step, source: RequestError) -> ObjectError {
         step,
         source,
     }
+}
+
+/// The JSON patch that makes our entry in `managedFields` one of server-side apply; none when nothing is to be done.
+///
+/// The only entry of a new object is changed in its place, so that a status that somebody writes meanwhile does not
+/// stand in the way.
+fn claim(metadata: &ObjectMeta) -> Option<Value> {
+    let fields = metadata.managed_fields.clone().unwrap_or_default();
+    let is_new = fields.len() == 1;
+    let claimed = claimed(fields)?;
+    Some(if is_new {
+        let entry = "/metadata/managedFields/0";
+        json!([
+            {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
+            {"op": "test", "path": format!("{entry}/manager"), "value": keys::FIELD_MANAGER_OBJECTS},
+            {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
+            {"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"},
+        ])
+    } else {
+        json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
+            {"op": "replace", "path": "/metadata/managedFields", "value": claimed},
+        ])
+    })
 }
 
 /// `managedFields` in which our entry is one of server-side apply; none when nothing is to be done.

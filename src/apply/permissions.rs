@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::authorization::v1::{
@@ -16,6 +17,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::Client;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::api::object::{Gvk, ObjectKey};
 use crate::apply::discovery::{Discovery, DiscoveryError};
@@ -37,6 +39,8 @@ const NOWHERE: &str = "oxolm.nowhere";
 const SIDE_BY_SIDE: usize = 8;
 /// How many passed checks are remembered before all are forgotten. One takes about 200 bytes.
 const PASSED: usize = 4096;
+/// How long a passed check is taken for one of now on the way to the first write.
+const JUST: Duration = Duration::from_secs(30);
 
 /// An account that may not do what is needed, or of which that could not be found out. The texts are the reference's.
 #[derive(Debug, thiserror::Error)]
@@ -134,8 +138,16 @@ pub enum Problem {
 /// What the preflight remembers.
 #[derive(Debug, Default)]
 pub struct Preflight {
-    /// Accounts and content that passed, with the epoch of rights in which they did.
-    passed: Mutex<BTreeMap<(Account, String), u64>>,
+    /// Accounts and content that passed.
+    passed: Mutex<BTreeMap<(Account, String), Passed>>,
+}
+
+/// When a check passed.
+#[derive(Debug, Clone, Copy)]
+struct Passed {
+    /// The epoch of rights.
+    epoch: u64,
+    at: Instant,
 }
 
 /// Whom to ask about one account.
@@ -171,7 +183,7 @@ impl Preflight {
         let question = (account.clone(), content.to_owned());
         // Read first: rights that change while we ask make the answer worthless.
         let epoch = asking.accounts.epoch();
-        if self.passed().get(&question) == Some(&epoch) {
+        if (self.passed().get(&question)).is_some_and(|passed| passed.epoch == epoch) {
             return Ok(());
         }
         let lack = asking.lack(account, manifests).await?;
@@ -182,11 +194,20 @@ impl Preflight {
         if passed.len() >= PASSED {
             passed.clear();
         }
-        passed.insert(question, epoch);
+        let at = Instant::now();
+        passed.insert(question, Passed { epoch, at });
         Ok(())
     }
 
-    fn passed(&self) -> MutexGuard<'_, BTreeMap<(Account, String), u64>> {
+    /// Whether a check of this content passed a moment ago, whatever became of rights since: who asks again on the way
+    /// from the plan to the first write learns nothing that the write will not tell.
+    pub fn has_just_passed(&self, account: &Account, content: &str) -> bool {
+        let question = (account.clone(), content.to_owned());
+        let passed = self.passed().get(&question).copied();
+        passed.is_some_and(|passed| passed.at.elapsed() < JUST)
+    }
+
+    fn passed(&self) -> MutexGuard<'_, BTreeMap<(Account, String), Passed>> {
         self.passed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -301,6 +301,13 @@ impl<'a> Work<'a> {
         {
             return Err(Box::new(Step::failed(&StepError::Invalid(text))));
         }
+        // A revision of an extension was checked before it was made.
+        let planned = self.set.annotations().get(keys::CONTENT);
+        if planned
+            .is_some_and(|planned| (self.ctx.preflight).has_just_passed(&self.account, planned))
+        {
+            return Ok(());
+        }
         let manifests: Vec<Value> = content
             .phases
             .iter()
