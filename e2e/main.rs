@@ -21,6 +21,7 @@ mod crd_upgrades;
 mod harness;
 mod install;
 mod lifecycle;
+mod measure;
 mod openshift;
 mod recover;
 mod rendering;
@@ -204,11 +205,15 @@ const LAST: &[Story] = &[story!("audit::who_wrote_what", audit::who_wrote_what)]
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "measure") {
+        return measure::run(&arguments[1..]).await;
+    }
     let chapters = [
         side_by_side(FIRST),
         side_by_side(STORIES),
         one_by_one(STOPPING),
         one_by_one(LAST),
     ];
-    harness::run(&chapters, std::env::args().skip(1).collect()).await
+    harness::run(&chapters, arguments).await
 }

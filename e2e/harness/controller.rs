@@ -120,6 +120,12 @@ impl Controller {
         Ok(())
     }
 
+    /// The process, while it runs.
+    pub(crate) fn process(&self) -> Option<u32> {
+        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        child.as_ref().map(Child::id)
+    }
+
     /// The last lines of the log, for failures.
     pub(crate) fn last_lines(&self, count: usize) -> String {
         let log = fs::read_to_string(self.log()).unwrap_or_default();

@@ -30,6 +30,8 @@ pub(crate) struct Bundle {
     pub(crate) mode: &'static str,
     /// The value in the bundle's `ConfigMap`; none: the version.
     pub(crate) setting: Option<&'static str>,
+    /// Whether it owns a CRD.
+    pub(crate) has_crd: bool,
 }
 
 impl Bundle {
@@ -41,6 +43,7 @@ impl Bundle {
             manifests: Vec::new(),
             mode: "AllNamespaces",
             setting: None,
+            has_crd: true,
         }
     }
 }
@@ -143,11 +146,16 @@ impl Package {
     fn write_bundle(&self, folder: &Path, bundle: &Bundle) -> anyhow::Result<()> {
         let mut files: Vec<(PathBuf, String)> = vec![
             ("metadata/annotations.yaml".into(), ANNOTATIONS.to_owned()),
-            ("manifests/csv.yaml".into(), CSV.to_owned()),
-            ("manifests/crd.yaml".into(), CRD.to_owned()),
+            (
+                "manifests/csv.yaml".into(),
+                CSV.replace("  OWNED\n", if bundle.has_crd { OWNED } else { "" }),
+            ),
             ("manifests/configmap.yaml".into(), CONFIG_MAP.to_owned()),
             ("manifests/service.yaml".into(), SERVICE.to_owned()),
         ];
+        if bundle.has_crd {
+            files.push(("manifests/crd.yaml".into(), CRD.to_owned()));
+        }
         for (name, content) in &bundle.manifests {
             files.push((Path::new("manifests").join(name), content.clone()));
         }
@@ -235,6 +243,11 @@ spec:
   - {name: metrics, port: 8080, targetPort: 8080}
 ";
 
+const OWNED: &str = "  customresourcedefinitions:
+    owned:
+    - {kind: Thing, name: things.PACKAGE.example.com, version: v1}
+";
+
 const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1
 kind: ClusterServiceVersion
 metadata:
@@ -246,9 +259,7 @@ spec:
   version: VERSION
   installModes:
   - {type: MODE, supported: true}
-  customresourcedefinitions:
-    owned:
-    - {kind: Thing, name: things.PACKAGE.example.com, version: v1}
+  OWNED
   install:
     strategy: deployment
     spec:
