@@ -4,5 +4,6 @@ pub(crate) mod api_server;
 pub(crate) mod bundle;
 pub(crate) mod conformance;
 mod generated;
+pub(crate) mod mutation;
 pub(crate) mod registry;
 mod walls;

@@ -278,7 +278,10 @@ fn class_character(characters: &mut Peekable<Chars<'_>>) -> Option<char> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::testing::mutation::{edits, mutated};
 
     #[track_caller]
     fn check(patterns: &str, ignored: &[&str], read: &[&str]) {
@@ -350,6 +353,26 @@ mod tests {
             ("sub/.indexignore", true),
         ] {
             assert_eq!(ignore.is_ignored(path), expected, "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_and_mutated_files_never_panic_and_the_last_line_decides(
+            text in "\\PC{0,80}", edits in edits(), path in "[a-z]{1,4}(/[a-z]{1,4}){0,3}"
+        ) {
+            let real = b"**/*\n!*.json\n!*.yaml\n**/objects/*.json\n/a/[b-d]?/**\n# c\nsub/\n";
+            let real = String::from_utf8_lossy(&mutated(real, &edits)).into_owned();
+            for text in [text, real] {
+                let mut ignore = Ignore::default();
+                ignore.add("", &text);
+                // Only the absence of a panic matters here.
+                _ = ignore.is_ignored(&path);
+                ignore.add("", "**\n");
+                prop_assert!(ignore.is_ignored(&path));
+                ignore.add("", "!**\n");
+                prop_assert_eq!(ignore.is_ignored(&path), path.ends_with(FILE_NAME));
+            }
         }
     }
 }

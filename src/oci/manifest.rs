@@ -310,6 +310,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing::mutation::{edits, mutated};
 
     fn descriptor(platform: Option<(&str, &str, &str)>) -> serde_json::Value {
         let mut value = json!({
@@ -484,6 +485,29 @@ mod tests {
             // Only the absence of a panic matters here.
             _ = Manifest::parse(&bytes, None);
             _ = labels(&bytes);
+        }
+
+        #[test]
+        fn mutated_documents_never_panic(edits in edits(), is_index in any::<bool>()) {
+            let digest = Digest::of(b"");
+            let one = format!(
+                r#"{{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","digest":"{digest}","size":5,
+                "platform":{{"os":"linux","architecture":"arm","variant":"v7"}}}}"#
+            );
+            let text = if is_index {
+                format!(r#"{{"schemaVersion":2,"mediaType":"{}","manifests":[{one},{one}]}}"#, media_type::OCI_INDEX)
+            } else {
+                format!(r#"{{"schemaVersion":2,"mediaType":"{}","config":{one},"layers":[{one}]}}"#, media_type::OCI_MANIFEST)
+            };
+            let bytes = mutated(text.as_bytes(), &edits);
+            match Manifest::parse(&bytes, None) {
+                // Only the absence of a panic matters here.
+                Ok(Manifest::Index(index)) => _ = index.choose(&Platform::new("linux", "arm64")),
+                Ok(Manifest::Image(image)) => _ = image.check_is_image(),
+                Err(error) => prop_assert!(error.to_string().len() < 1000),
+            }
+            let config = br#"{"os":"linux","config":{"Labels":{"a":"b","c":null}},"rootfs":{"diff_ids":[]}}"#;
+            _ = labels(&mutated(config, &edits));
         }
     }
 }

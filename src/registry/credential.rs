@@ -231,6 +231,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::mutation::{edits, mutated};
 
     fn secret(format: PullSecretFormat, text: &str) -> PullSecret {
         PullSecret {
@@ -315,6 +316,22 @@ mod tests {
             for format in [PullSecretFormat::DockerConfigJson, PullSecretFormat::DockerCfg] {
                 // Only the absence of a panic matters here.
                 _ = Credentials::parse(&[PullSecret { origin: String::new(), format, data: data.clone() }]);
+            }
+        }
+
+        #[test]
+        fn mutated_secrets_are_read_or_refused_without_showing_them(edits in edits()) {
+            let auth = STANDARD.encode("user:hunter2hunter2");
+            for (format, text) in [
+                (PullSecretFormat::DockerConfigJson, format!(r#"{{"auths":{{"quay.io/a":{{"auth":"{auth}"}}}}}}"#)),
+                (PullSecretFormat::DockerCfg, format!(r#"{{"quay.io":{{"username":"u","password":"{auth}"}}}}"#)),
+            ] {
+                let data = mutated(text.as_bytes(), &edits);
+                let secret = PullSecret { origin: "Secret a/b".to_owned(), format, data };
+                if let Err(error) = Credentials::parse(&[secret]) {
+                    let error = error.to_string();
+                    prop_assert!(!error.contains(&auth[4..20]) && !error.contains("hunter2"), "{error}");
+                }
             }
         }
     }

@@ -112,7 +112,10 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::testing::mutation::{edits, mutated};
 
     fn verdict(text: &str, reference: &str) -> Result<(), String> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -168,5 +171,23 @@ mod tests {
         let reference = Reference::parse("quay.io/a:1").unwrap();
         assert!(check(Some(Path::new("/does/not/exist.json")), &reference).is_ok());
         assert!(check(None, &reference).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_and_mutated_policies_never_accept_by_mistake(
+            bytes in proptest::collection::vec(any::<u8>(), 0..80), edits in edits()
+        ) {
+            let real = br#"{"default":[{"type":"reject"}],"transports":{"docker":{"quay.io/a":[{"type":"reject"}]}}}"#;
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let reference = Reference::parse("quay.io/a/b:1").unwrap();
+            for bytes in [bytes, mutated(real, &edits)] {
+                fs::write(file.path(), &bytes).unwrap();
+                // Nothing that says "accept" is in there.
+                if !String::from_utf8_lossy(&bytes).contains("insecureAcceptAnything") {
+                    prop_assert!(check(Some(file.path()), &reference).is_err());
+                }
+            }
+        }
     }
 }

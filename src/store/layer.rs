@@ -138,6 +138,7 @@ mod tests {
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
     use super::*;
+    use crate::testing::mutation::{edits, mutated};
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -212,6 +213,24 @@ mod tests {
             if let Ok(Ok(reader)) = decompress(&bytes[..]) {
                 // Only the absence of a panic matters here.
                 _ = io::copy(&mut reader.take(1 << 20), &mut io::sink());
+            }
+        }
+
+        #[test]
+        fn arbitrary_streams_never_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200), edits in edits(), magic in 0..4_usize
+        ) {
+            let magic: &[u8] = [&b"\x1f\x8b\x08"[..], b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18", b""][magic];
+            let text: Vec<u8> = (0..2000_u32).flat_map(u32::to_le_bytes).collect();
+            for bytes in [
+                [magic, &bytes].concat(),
+                mutated(&gzip(&text), &edits),
+                mutated(&zstd_frame(&text), &edits),
+            ] {
+                if let Ok(Ok(reader)) = decompress(&bytes[..]) {
+                    // Only the absence of a panic matters here.
+                    _ = io::copy(&mut reader.take(1 << 20), &mut io::sink());
+                }
             }
         }
     }

@@ -1,4 +1,8 @@
+use proptest::prelude::*;
+
 use super::*;
+use crate::fbc::document::EXPANDED_LIMIT_BYTES;
+use crate::testing::mutation::{edits, mutated};
 
 /// Reads with the smallest steps, so that every document straddles one.
 struct Trickle<'a>(&'a [u8]);
@@ -148,4 +152,55 @@ fn an_input_that_fails_is_an_error() {
         crate::error::chain(&error),
         "cannot read the file: the disk is gone"
     );
+}
+
+/// Most of what catalogs hold, in each format.
+const SEEDS: [&str; 3] = [
+    r#"{"schema":"olm.package","name":"p","defaultChannel":"c","icon":{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"}}
+{"schema": "olm.channel", "package": "p", "name": "c", "entries": [{"name": "p.v1", "skips": ["a", "\u00e9\ud83d\ude00"]}]}
+{"schema":"olm.bundle","package":"p","name":"p.v1","n":[1.5e300,-0.0,9007199254740993,true,null,{}]}"#,
+    "---\nschema: olm.package\nname: &n p\ndescription: |\n  several\n  lines\nflags: [yes, no, 0777, 1_000, 0x1f, .5, ~]\n---\n# a comment\nschema: olm.channel\npackage: *n\nname: \"c\\t\\u00e9\"\nentries:\n- name: p.v1\n  <<: {replaces: p.v0}\n- {name: 'it''s', skips: [a, b]}\n",
+    "schema: olm.bundle\r\nname: >-\r\n  folded\r\n  text\r\n? complex\r\n: value\r\nlist:\r\n  - - nested\r\n    - !!str 5\r\n---\r\n{\"schema\": \"a\"}\r\n",
+];
+
+/// All blobs are sound and bounded, and an error comes last and says where.
+fn check_reading(bytes: &[u8]) -> Result<(), TestCaseError> {
+    // A lone carriage return, NEL, LS and PS break lines in YAML, too.
+    let breaks = [b'\n', b'\r', 0x85, 0xa8, 0xa9];
+    let lines = bytes.iter().filter(|byte| breaks.contains(byte)).count() + 1;
+    let mut is_over = false;
+    for located in Metas::with_limit(bytes, 4096) {
+        prop_assert!(!is_over, "there is more after an error");
+        match located {
+            Ok(located) => {
+                prop_assert!(located.meta.blob.len() <= EXPANDED_LIMIT_BYTES);
+                prop_assert!((1..=lines).contains(&located.line));
+                let value = serde_json::from_slice::<serde_json::Value>(&located.meta.blob);
+                prop_assert!(value.is_ok_and(|value| value.is_object()));
+            }
+            Err(error) => {
+                is_over = true;
+                let line = error.line();
+                prop_assert!(
+                    line.is_some_and(|line| (1..=lines + 1).contains(&line)),
+                    "{error}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn arbitrary_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        check_reading(&bytes)?;
+    }
+
+    #[test]
+    fn mutated_catalogs_are_read_or_refused(which in 0..SEEDS.len(), edits in edits()) {
+        check_reading(&mutated(SEEDS[which].as_bytes(), &edits))?;
+    }
 }
