@@ -204,14 +204,20 @@ impl Parts {
         };
         let instance = instance();
         let extensions: Arc<OnceLock<Informer<ClusterExtension>>> = Arc::default();
+        // Filled below: until then, no status is written.
+        let context: Arc<OnceLock<Arc<cluster_catalog::Context>>> = Arc::default();
         let catalog_informer = {
             let (queues, extensions) = (queues.clone(), extensions.clone());
+            let context = context.clone();
             Informer::start(
                 Api::all(client.clone()),
                 watcher::Config::default(),
                 stop.clone(),
                 move |change| {
-                    queues.catalog_changed(&change, extensions.get());
+                    let context = context.get();
+                    if !context.is_some_and(|ctx| cluster_catalog::is_echo(&change, ctx)) {
+                        queues.catalog_changed(&change, extensions.get());
+                    }
                 },
             )
         };
@@ -239,6 +245,8 @@ impl Parts {
             memory: cluster_catalog::Memory::default(),
             on_content: content::content_listener(queues.clone(), extensions.clone()),
         });
+        // Only this fills it, once.
+        _ = context.set(catalogs.clone());
         content::serve_catalogs(
             arguments,
             &catalogs.external_address,

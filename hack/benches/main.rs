@@ -8,6 +8,7 @@
     reason = "benches measure time, read files and print"
 )]
 
+mod catalog;
 mod render;
 mod resolve;
 mod support;
@@ -18,6 +19,7 @@ use criterion::Criterion;
 type Subject = (&'static str, fn(&mut Criterion));
 
 const SUBJECTS: &[Subject] = &[
+    ("catalog", catalog::catalog),
     ("render", render::rendering),
     ("resolve", resolve::resolution),
 ];

@@ -29,8 +29,10 @@ use self::object::{finalizers, has_finalizer, patch_metadata, report, write_meta
 use crate::api::ClusterCatalog;
 use crate::api::cluster_catalog::{AvailabilityMode, ClusterCatalogStatus, ImageSource};
 use crate::api::condition::{self, ConditionType, is_true};
+use crate::controller::informer::Change;
 use crate::controller::queue::Next;
 use crate::controller::report::{Reporter, unwritten};
+use crate::controller::wiring::metadata_is_same;
 use crate::error::{Classify, Disposition, Failure, Reason, chain};
 use crate::fetch::{FetchError, Fetcher, ImageKind};
 use crate::oci::digest::Digest;
@@ -488,6 +490,22 @@ async fn delete(catalog: &ClusterCatalog, ctx: &Context) -> Next {
             Next::Retry
         }
     }
+}
+
+/// Whether a change is only our own status coming back: no reason to look at the catalog, least of all when the status
+/// says that the last attempt failed.
+pub fn is_echo(change: &Change<ClusterCatalog>, ctx: &Context) -> bool {
+    let Change::Applied {
+        old: Some(old),
+        new,
+    } = change
+    else {
+        return false;
+    };
+    ctx.leading.load(Ordering::Acquire)
+        && old.spec == new.spec
+        && metadata_is_same(old.as_ref(), new.as_ref())
+        && ctx.memory.has_written(&new.name_any(), new.status.as_ref())
 }
 
 /// The names of the catalogs that are served by the leader and not here.

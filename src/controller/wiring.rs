@@ -186,7 +186,7 @@ fn is_set_echo(old: &ClusterObjectSet, new: &ClusterObjectSet) -> bool {
     new.status.is_some() && metadata_is_same(old, new) && old.spec == new.spec
 }
 
-fn metadata_is_same<K: Resource>(old: &K, new: &K) -> bool {
+pub(super) fn metadata_is_same<K: Resource>(old: &K, new: &K) -> bool {
     let (old, new) = (old.meta(), new.meta());
     old.uid == new.uid
         && old.labels == new.labels

@@ -8,6 +8,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures::future::join_all;
 use kube::ResourceExt as _;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -179,10 +180,12 @@ pub(super) async fn restore(
         return;
     }
     let catalogs = informer.all();
-    let mut restored = 0_usize;
-    for catalog in &catalogs {
-        restored += usize::from(cluster_catalog::restore(catalog, ctx).await);
-    }
+    // Each is verified as a whole; the small ones must not wait for the large ones.
+    let restored = catalogs
+        .iter()
+        .map(|catalog| cluster_catalog::restore(catalog, ctx));
+    let restored = join_all(restored).await;
+    let restored = restored.into_iter().filter(|served| *served).count();
     info!(
         catalogs = catalogs.len(),
         restored, "serving what is on disk"

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
+use crate::api::cluster_catalog::ClusterCatalogStatus;
 use crate::oci::reference::CanonicalReference;
 use crate::store::catalog::StoredCatalog;
 
@@ -12,6 +13,7 @@ use crate::store::catalog::StoredCatalog;
 #[derive(Debug, Default)]
 pub struct Memory {
     pub(super) polls: Mutex<BTreeMap<String, Poll>>,
+    pub(super) written: Mutex<BTreeMap<String, ClusterCatalogStatus>>,
     pub(super) served: Mutex<BTreeMap<String, Arc<ServedCatalog>>>,
 }
 
@@ -53,6 +55,20 @@ impl Memory {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(name);
+    }
+
+    /// This status is about to be written.
+    pub(super) fn writes(&self, name: &str, status: &ClusterCatalogStatus) {
+        self.written
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_owned(), status.clone());
+    }
+
+    /// Whether this status is the one that was written last.
+    pub(super) fn has_written(&self, name: &str, status: Option<&ClusterCatalogStatus>) -> bool {
+        let all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        status.is_some() && all.get(name) == status
     }
 
     pub(super) fn served(&self, name: &str) -> Option<Arc<ServedCatalog>> {

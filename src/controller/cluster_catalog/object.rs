@@ -74,6 +74,7 @@ pub(super) async fn report(
     if catalog.status.as_ref() == Some(status) {
         return Ok(());
     }
+    ctx.memory.writes(&catalog.name_any(), status);
     let api: Api<ClusterCatalog> = Api::all(ctx.client.clone());
     let patch = status_patch(catalog.status.as_ref(), status);
     api.patch_status(

@@ -579,3 +579,28 @@ async fn an_answer_that_never_comes_delays_no_other_catalog() {
     }
     assert!(fixture.ctx.served.get("other").is_some());
 }
+
+#[tokio::test]
+async fn our_own_status_is_no_reason_for_another_attempt() {
+    let fixture = fixture().await;
+    fixture.create(&json!({"ref": fixture.tag("missing")}));
+    let read =
+        || -> Arc<ClusterCatalog> { Arc::new(serde_json::from_value(fixture.object()).unwrap()) };
+    fixture.pass().await;
+    let change = |old: &Arc<ClusterCatalog>| Change::Applied {
+        old: Some(old.clone()),
+        new: read(),
+    };
+    let before = read();
+    assert!(is_echo(&change(&before), &fixture.ctx));
+    fixture
+        .api
+        .edit(PATH, &json!({"metadata": {"annotations": {"a": "b"}}}));
+    assert!(!is_echo(&change(&before), &fixture.ctx));
+    let before = read();
+    // Somebody else's status is to be corrected.
+    fixture.api.set_status(PATH, &json!({"conditions": []}));
+    assert!(!is_echo(&change(&before), &fixture.ctx));
+    fixture.ctx.leading.store(false, Ordering::Release);
+    assert!(!is_echo(&change(&read()), &fixture.ctx));
+}

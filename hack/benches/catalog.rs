@@ -1,0 +1,466 @@
+//! A catalog's way from its layer to a client: unpack, publish, read, serve; time, memory, and the bytes of idle connections.
+
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::format_collect,
+    clippy::panic,
+    reason = "figures are rounded, and a bench that cannot go on ends"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hint::black_box;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::Criterion;
+use oxolm::oci::digest::Digest;
+use oxolm::resolve::{Availability, Catalog, Content, Query, resolve};
+use oxolm::serve::{self, Served};
+use oxolm::store::catalog::{CatalogStore, Encoding, StoredCatalog};
+use oxolm::store::unpack::Limits;
+use oxolm::store::{Added, CONFIGS_LABEL, ContentStore, UnpackedImage, Wanted};
+use tokio::io::AsyncWriteExt as _;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+use crate::support;
+
+/// CPU time of the reference for the real catalog as YAML and as JSON lines, in milliseconds.
+const REFERENCE_YAML: f64 = 720.0;
+const REFERENCE_JSONL: f64 = 190.0;
+/// Set for the process that only holds connections open.
+const IDLE_CLIENT: &str = "OXOLM_BENCH_IDLE_CLIENT";
+const IDLE_CONNECTIONS: usize = 1000;
+const MIB: f64 = 1_048_576.0;
+
+pub(crate) fn catalog(criterion: &mut Criterion) {
+    _ = rustls::crypto::ring::default_provider().install_default();
+    if let Some(address) = std::env::var_os(IDLE_CLIENT) {
+        return hold_connections(&address.to_string_lossy());
+    }
+    let Some(folder) = support::real_catalog() else {
+        return;
+    };
+    let yaml = tar_of(&files_below(folder.path()));
+    let house = House::new();
+    let (stored, cpu) = house.publish("yaml", yaml.as_slice());
+    let goal = Some(REFERENCE_YAML / 2.0);
+    support::figure("unpack and index 15 MB of YAML, CPU", cpu, "ms", goal);
+    let jsonl = all(&stored);
+    let jsonl = tar_of(&BTreeMap::from([("catalog.jsonl".to_owned(), jsonl)]));
+    let (_, cpu) = house.publish("jsonl", jsonl.as_slice());
+    let goal = Some(REFERENCE_JSONL / 2.0);
+    support::figure("unpack and index 13 MB of JSON lines, CPU", cpu, "ms", goal);
+    criterion.bench_function("unpack and index 13 MB of JSON lines", |bencher| {
+        let mut round = 0;
+        bencher.iter(|| {
+            round += 1;
+            house.publish(&format!("round {round}"), jsonl.as_slice())
+        });
+    });
+    resolution(&stored);
+    served(&Arc::new(stored));
+    restart();
+    large();
+}
+
+/// A store of its own.
+struct House {
+    directory: tempfile::TempDir,
+    content: ContentStore,
+    catalogs: CatalogStore,
+}
+
+impl House {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("there is a temporary directory");
+        Self::at(directory)
+    }
+
+    fn at(directory: tempfile::TempDir) -> Self {
+        let content = ContentStore::open(directory.path()).expect("the store can be opened");
+        let catalogs = CatalogStore::new(content.clone()).expect("the store can be opened");
+        Self {
+            directory,
+            content,
+            catalogs,
+        }
+    }
+
+    /// Unpacks the layer and publishes what is in it; the CPU time in milliseconds.
+    fn publish(&self, name: &str, layer: impl Read) -> (StoredCatalog, f64) {
+        let before = cpu();
+        let image = self.unpack(name, layer);
+        let stored = self.catalogs.publish(&image).expect("the catalog is sound");
+        let took = support::milliseconds(cpu().saturating_sub(before));
+        let digest = image.digest.clone();
+        drop(image);
+        self.content
+            .discard(&digest)
+            .expect("the image can be removed");
+        (stored, took)
+    }
+
+    fn unpack(&self, name: &str, layer: impl Read) -> UnpackedImage {
+        let labels = BTreeMap::from([(CONFIGS_LABEL.to_owned(), "/configs".to_owned())]);
+        let wanted = Wanted::of(&labels).expect("the label is sound");
+        let digest = Digest::of(name.as_bytes());
+        let limits = Limits::default();
+        match self
+            .content
+            .add(&digest, &labels, &wanted, &limits, [layer])
+        {
+            Ok(Added::Image(image)) => image,
+            other => panic!("cannot unpack: {other:?}"),
+        }
+    }
+}
+
+/// The CPU time of this thread.
+fn cpu() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split(' ').next().and_then(|text| text.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or_default())
+}
+
+/// A field of `/proc/self/status` in bytes.
+fn memory(field: &str) -> f64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    let kibibytes = line.and_then(|line| {
+        line.trim_start_matches(':')
+            .split_whitespace()
+            .next()?
+            .parse::<f64>()
+            .ok()
+    });
+    kibibytes.unwrap_or_default() * 1024.0
+}
+
+/// The files below `root` by path.
+fn files_below(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut ahead = vec![root.to_owned()];
+    while let Some(directory) = ahead.pop() {
+        for entry in fs::read_dir(&directory).expect("the directory can be listed") {
+            let path = entry.expect("the directory can be listed").path();
+            if path.is_dir() {
+                ahead.push(path);
+            } else {
+                let name = path.strip_prefix(root).expect("it lies below the root");
+                let bytes = fs::read(&path).expect("the file can be read");
+                found.insert(name.display().to_string(), bytes);
+            }
+        }
+    }
+    found
+}
+
+fn tar_of(files: &BTreeMap<String, Vec<u8>>) -> Vec<u8> {
+    let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut archive = tar::Builder::new(encoder);
+    for (name, bytes) in files {
+        append(&mut archive, name, bytes).expect("memory takes it");
+    }
+    let encoder = archive.into_inner().expect("memory takes it");
+    encoder.finish().expect("memory takes it")
+}
+
+fn append(archive: &mut tar::Builder<impl Write>, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o644);
+    archive.append_data(&mut header, format!("configs/{name}"), bytes)
+}
+
+fn all(stored: &StoredCatalog) -> Vec<u8> {
+    let size = usize::try_from(stored.size_bytes(Encoding::Identity)).expect("it fits");
+    let mut bytes = vec![0; size];
+    stored
+        .read_at(Encoding::Identity, &mut bytes, 0)
+        .expect("the catalog can be read");
+    bytes
+}
+
+/// The package whose line is longest to read.
+fn largest(stored: &StoredCatalog) -> String {
+    let bundles = |name: &&str| {
+        let package = stored.package(name);
+        package.ok().flatten().map_or(0, |one| one.bundles.len())
+    };
+    let names = stored.package_names().max_by_key(bundles);
+    names.expect("the catalog has packages").to_owned()
+}
+
+/// A package is read from the disk, and one of its bundles chosen.
+fn resolution(stored: &StoredCatalog) {
+    let name = largest(stored);
+    let query = Query {
+        package: name.clone(),
+        ..Query::default()
+    };
+    let mut times: Vec<_> = (0..2000)
+        .map(|_| {
+            let started = Instant::now();
+            let package = stored.package(&name).ok().flatten();
+            let package = package.expect("the package is there");
+            let catalogs = [Catalog {
+                name: "real".to_owned(),
+                labels: BTreeMap::new(),
+                priority: 0,
+                availability: Availability::Available,
+                serving: true,
+                content: Content::Package(&package),
+            }];
+            black_box(resolve(&query, &catalogs));
+            started.elapsed()
+        })
+        .collect();
+    let p99 = support::percentile(&mut times, 99);
+    support::figure(
+        &format!("resolve {name} from the published store p99"),
+        p99,
+        "ms",
+        Some(2.0),
+    );
+}
+
+fn served(stored: &Arc<StoredCatalog>) {
+    let runtime = Runtime::new().expect("there are threads");
+    let served = Served::default();
+    served.set("real", stored.clone());
+    let stop = CancellationToken::new();
+    let options = serve::Options {
+        address: "127.0.0.1:0".parse().expect("it is an address"),
+        certificate: serve::Certificate::SelfMade {
+            names: vec!["127.0.0.1".to_owned()],
+        },
+        profile: serve::Profile::default(),
+        metrics: serve::Metrics::default(),
+    };
+    let address = runtime
+        .block_on(serve::start(options, served, stop.clone()))
+        .expect("the server starts");
+    let client = reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .build()
+        .expect("there is a client");
+    let get = async |url: &str| {
+        let started = Instant::now();
+        let response = client.get(url).send().await.expect("it answers");
+        let bytes = response.bytes().await.expect("it answers").len();
+        (started.elapsed(), bytes)
+    };
+    let base = format!("https://{address}/catalogs/real/api/v1");
+    let metas = format!(
+        "{base}/metas?schema=olm.channel&package={}",
+        largest(stored)
+    );
+    let mut times: Vec<_> = (0..1000).map(|_| runtime.block_on(get(&metas)).0).collect();
+    let p99 = support::percentile(&mut times, 99);
+    support::figure(
+        "/metas?schema=olm.channel&package= p99",
+        p99,
+        "ms",
+        Some(2.0),
+    );
+    let rate = |url: &str| {
+        let rates = (0..20).map(|_| {
+            let (time, bytes) = runtime.block_on(get(url));
+            bytes as f64 / MIB / time.as_secs_f64()
+        });
+        rates.fold(0.0, f64::max)
+    };
+    let ours = rate(&format!("{base}/all"));
+    let bare = rate(&format!(
+        "https://{}/",
+        runtime.block_on(bare_sender(Arc::new(all(stored))))
+    ));
+    support::figure("a bare TLS sender", bare, "MiB/s", None);
+    support::figure("/all", ours, "MiB/s", None);
+    support::figure(
+        "a bare TLS sender by /all",
+        bare / ours,
+        "times",
+        Some(1.25),
+    );
+    idle(address);
+    stop.cancel();
+}
+
+/// Sends the same bytes over TLS to whoever asks, as fast as rustls can.
+async fn bare_sender(content: Arc<Vec<u8>>) -> SocketAddr {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("ring works");
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let config = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .expect("the pair fits");
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+    let listener = listener.expect("there is a port");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, content) = (acceptor.clone(), content.clone());
+            tokio::spawn(async move {
+                use tokio::io::AsyncReadExt as _;
+                let Ok(mut stream) = acceptor.accept(stream).await else {
+                    return;
+                };
+                let mut request = [0; 4096];
+                while stream.read(&mut request).await.is_ok_and(|read| read > 0) {
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n",
+                        content.len()
+                    );
+                    let sent = async {
+                        stream.write_all(head.as_bytes()).await?;
+                        for piece in content.chunks(256 << 10) {
+                            stream.write_all(piece).await?;
+                        }
+                        stream.flush().await
+                    };
+                    if sent.await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// What idle connections cost; the other ends are in a process of their own.
+fn idle(address: SocketAddr) {
+    let before = memory("VmRSS");
+    let Ok(executable) = std::env::current_exe() else {
+        return;
+    };
+    let child = Command::new(executable)
+        .arg("catalog")
+        .env(IDLE_CLIENT, address.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut child = child.expect("the bench runs itself");
+    let mut ready = [0; 1];
+    let mut text = Vec::new();
+    let mut output = child.stdout.take().expect("it is piped");
+    // It says so after its calibration.
+    while !text.ends_with(b"connected\n") && output.read(&mut ready).is_ok_and(|read| read > 0) {
+        text.extend_from_slice(&ready);
+    }
+    let grown = memory("VmRSS") - before;
+    drop(child.stdin.take());
+    _ = child.wait();
+    support::figure("1000 idle connections", grown / MIB, "MiB", Some(20.0));
+}
+
+fn hold_connections(address: &str) {
+    let runtime = Runtime::new().expect("there are threads");
+    let client = || {
+        reqwest::Client::builder()
+            .tls_danger_accept_invalid_certs(true)
+            .build()
+            .expect("there is a client")
+    };
+    let client = client();
+    let url = format!("https://{address}/");
+    let held: Vec<_> = runtime.block_on(futures::future::join_all(
+        (0..IDLE_CONNECTIONS).map(|_| client.get(&url).send()),
+    ));
+    let count = held.iter().filter(|one| one.is_ok()).count();
+    assert_eq!(count, IDLE_CONNECTIONS, "connections were refused");
+    println!("connected");
+    let mut rest = Vec::new();
+    _ = io::stdin().read_to_end(&mut rest);
+    drop(held);
+}
+
+/// A catalog of `megabytes`, made while it is read: files of three documents of a megabyte.
+fn generated(megabytes: usize) -> impl Read {
+    let (reader, writer) = io::pipe().expect("there are pipes");
+    std::thread::spawn(move || {
+        let mut archive = tar::Builder::new(writer);
+        for file in 0..megabytes / 3 {
+            let package = format!("package-{}", file / 10);
+            let mut bytes = Vec::with_capacity(3 << 20);
+            for document in 0..3 {
+                let name = format!("{package}.v{}.{document}.0", file % 10);
+                // As compressible as real manifests are.
+                let text: String = (0..20_000_u32)
+                    .map(|line| {
+                        format!(
+                            "line {line} of {name}, {:08x}. ",
+                            line.wrapping_mul(2_654_435_761)
+                        )
+                    })
+                    .collect();
+                let document = format!(
+                    "{{\"schema\":\"olm.bundle\",\"package\":\"{package}\",\"name\":\"{name}\",\"image\":\"example.com/i:1\",\
+                     \"properties\":[{{\"type\":\"olm.package\",\"value\":{{\"packageName\":\"{package}\",\
+                     \"version\":\"{}.{document}.0\"}}}},{{\"type\":\"x\",\"value\":\"{text}\"}}]}}\n",
+                    file % 10
+                );
+                bytes.extend_from_slice(document.as_bytes());
+            }
+            if append(&mut archive, &format!("{file}.json"), &bytes).is_err() {
+                return;
+            }
+        }
+        // Whoever reads may have had enough.
+        _ = archive.finish();
+    });
+    reader
+}
+
+/// The peak of memory for a catalog of one gigabyte, above what the process had before.
+fn large() {
+    let house = House::new();
+    // Resets the peak.
+    if fs::write("/proc/self/clear_refs", "5").is_err() {
+        return;
+    }
+    let before = memory("VmRSS");
+    let started = Instant::now();
+    let (stored, _) = house.publish("large", generated(1000));
+    let took = started.elapsed();
+    let peak = memory("VmHWM") - before;
+    let size = stored.size_bytes(Encoding::Identity) as f64;
+    support::figure("generated catalog", size / MIB, "MiB", None);
+    support::figure("unpack and index it", took.as_secs_f64(), "s", None);
+    support::figure("its peak memory over idle", peak / MIB, "MiB", Some(40.0));
+}
+
+/// From a start with three catalogs on disk until all can be served: everything is verified.
+fn restart() {
+    let house = House::new();
+    let names = ["one", "two", "three"];
+    for name in names {
+        house.publish(name, generated(60));
+    }
+    let directory = house.directory;
+    let started = Instant::now();
+    let again = House::at(directory);
+    let opened = std::thread::scope(|scope| {
+        let tasks = names.map(|name| {
+            let catalogs = again.catalogs.clone();
+            scope.spawn(move || catalogs.open(&Digest::of(name.as_bytes())))
+        });
+        tasks.map(|task| task.join().expect("it ends"))
+    });
+    assert!(opened.iter().all(|one| matches!(one, Ok(Some(_)))));
+    let took = support::milliseconds(started.elapsed());
+    support::figure(
+        "restart with three catalogs of 60 MB",
+        took,
+        "ms",
+        Some(1000.0),
+    );
+}
