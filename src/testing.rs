@@ -3,6 +3,7 @@
 pub(crate) mod api_server;
 pub(crate) mod bundle;
 pub(crate) mod conformance;
+mod coverage;
 mod generated;
 pub(crate) mod mutation;
 pub(crate) mod registry;
