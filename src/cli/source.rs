@@ -8,9 +8,12 @@
 //! |---|---|---|
 //! | directory | that holds `manifests` and `metadata` | of JSON and YAML |
 //! | file | tar archive of such a directory, plain or compressed as layers are | JSON or YAML |
+//! | directory or tar archive that is an OCI layout | the image in it | the image in it |
 //! | anything else | reference of an image | reference of an image |
 //!
 //! What is unpacked lies in a directory of its own, which is gone when the value is.
+
+mod layout;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -21,6 +24,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::Args;
 
+use self::layout::Archived;
 use crate::bundle::Files;
 use crate::fetch::{Fetcher, ImageKind};
 use crate::oci::digest::Digest;
@@ -66,11 +70,11 @@ impl Sources {
     /// When there is no such directory, archive or image, or it cannot be read.
     pub(super) fn bundle_files(&self, source: &str) -> anyhow::Result<Files> {
         match local(source)? {
-            Some(path) if path.is_dir() => read_bundle_files(path),
+            Some(path) if path.is_dir() && !layout::is_layout(path) => read_bundle_files(path),
             Some(path) => {
-                let unpacked = Unpacked::archive(path)
+                let (unpacked, below) = Unpacked::of_disk(path)
                     .with_context(|| format!("cannot unpack bundle {source}"))?;
-                read_bundle_files(&unpacked.root()?)
+                read_bundle_files(&unpacked.root()?.join(below))
             }
             None => {
                 let unpacked = self.pull(source, ImageKind::Bundle).with_context(|| {
@@ -87,15 +91,23 @@ impl Sources {
     /// # Errors
     /// When there is no such directory, file or image, or the image is no catalog.
     pub(super) fn catalog(&self, source: &str) -> anyhow::Result<CatalogSource> {
-        if let Some(path) = local(source)? {
-            return Ok(CatalogSource {
-                path: path.to_owned(),
-                _unpacked: None,
-            });
-        }
-        let unpacked = self
-            .pull(source, ImageKind::Catalog)
-            .with_context(|| format!("{source} is no file or directory, and cannot be pulled"))?;
+        let unpacked = match local(source)? {
+            Some(path) if !is_image(path).with_context(|| format!("cannot read {source}"))? => {
+                return Ok(CatalogSource {
+                    path: path.to_owned(),
+                    _unpacked: None,
+                });
+            }
+            Some(path) => {
+                let unpacked = Unpacked::of_disk(path);
+                let (unpacked, _) =
+                    unpacked.with_context(|| format!("cannot unpack catalog {source}"))?;
+                unpacked
+            }
+            None => self.pull(source, ImageKind::Catalog).with_context(|| {
+                format!("{source} is no file or directory, and cannot be pulled")
+            })?,
+        };
         let path = unpacked.image()?.catalog_root();
         let path = path.with_context(|| format!("image {source} is no catalog"))?;
         Ok(CatalogSource {
@@ -202,6 +214,15 @@ fn local(source: &str) -> anyhow::Result<Option<&Path>> {
     Ok(None)
 }
 
+/// Whether an image lies at `path`, and no files of a catalog.
+fn is_image(path: &Path) -> std::io::Result<bool> {
+    if path.is_dir() {
+        Ok(layout::is_layout(path))
+    } else {
+        layout::is_archive(path)
+    }
+}
+
 /// An image or archive that was unpacked; its files go with the value.
 #[derive(Debug)]
 struct Unpacked {
@@ -226,16 +247,41 @@ impl Unpacked {
         Ok(unpacked)
     }
 
+    /// Unpacks a layout, or an archive of one or of files; and below which directory of it the files lie.
+    fn of_disk(path: &Path) -> anyhow::Result<(Self, String)> {
+        if path.is_dir() {
+            let unpacked = Self::make(|store| layout::unpack(path, store))?;
+            return Ok((unpacked, String::new()));
+        }
+        match layout::archived(path)? {
+            Archived::Layout => {
+                let directory = tempfile::tempdir().context("cannot make a directory")?;
+                layout::extract(path, directory.path())?;
+                let unpacked = Self::make(|store| layout::unpack(directory.path(), store))?;
+                Ok((unpacked, String::new()))
+            }
+            Archived::Files(below) => {
+                let below = below.unwrap_or_default();
+                Ok((Self::archive(path, &below)?, below))
+            }
+        }
+    }
+
     /// Unpacks an archive as if it were the only layer of an image.
-    fn archive(path: &Path) -> anyhow::Result<Self> {
+    fn archive(path: &Path, below: &str) -> anyhow::Result<Self> {
         Self::make(|store| {
             // The store holds nothing else, so any name does.
             let digest = Digest::of(path.as_os_str().as_encoded_bytes());
-            let labels = BTreeMap::new();
-            let mut wanted = Wanted::of(&labels)?;
+            let mut wanted = Wanted::bundle_below(below)?;
             loop {
                 let file = File::open(path)?;
-                match store.add(&digest, &labels, &wanted, &Limits::default(), [file])? {
+                match store.add(
+                    &digest,
+                    &BTreeMap::new(),
+                    &wanted,
+                    &Limits::default(),
+                    [file],
+                )? {
                     Added::Image(image) => return Ok(image),
                     Added::Elsewhere(more) => wanted = more,
                 }

@@ -45,6 +45,28 @@ impl Wanted {
         })
     }
 
+    /// What a bundle in this directory of an archive needs; the empty one is the root.
+    ///
+    /// # Errors
+    /// When it is no path below the root.
+    pub fn bundle_below(directory: &str) -> Result<Self, StoreError> {
+        let outside = || StoreError::Label(directory.to_owned());
+        let base = match directory {
+            "" => Parts::new(),
+            path => tree::clean(path.as_bytes())
+                .ok()
+                .flatten()
+                .ok_or_else(outside)?,
+        };
+        let root = |name: &str| base.iter().cloned().chain([name.to_owned()]).collect();
+        Ok(Self {
+            roots: BUNDLE_DIRECTORIES.map(root).into(),
+            also: BTreeSet::new(),
+            catalog: None,
+            round: 0,
+        })
+    }
+
     /// This, and `paths` where links lead.
     #[must_use]
     pub(super) fn and(&self, paths: BTreeSet<String>) -> Self {

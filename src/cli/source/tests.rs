@@ -69,6 +69,7 @@ fn a_bundle_is_a_directory_or_an_archive() {
         ("plain.tar", plain.clone()),
         ("any-name", gzipped(&plain)),
         ("dotted.tgz", gzipped(&dotted)),
+        ("below.tar", archive(&files("my-bundle/")).unwrap()),
     ] {
         let source = written(directory.path(), name, &bytes);
         is_the_bundle(&sources.bundle_files(&source).unwrap());
@@ -182,4 +183,75 @@ fn a_catalog_is_called_as_it_is_told_or_as_its_source_is() {
     assert!(failure(named("/")).starts_with("catalog / has no name: "));
     assert!(named("quay.io/org/UPPER:v1").is_err());
     assert!(named("no/such=thing").is_err());
+}
+
+/// The layout of an image, as a directory and as archives.
+fn layouts(directory: &Path, image: &BuiltImage) -> Vec<String> {
+    let files = image.layout(None).unwrap();
+    let below = directory.join("layout");
+    for (path, bytes) in &files {
+        written(&below, path, bytes);
+    }
+    let plain = archive(&files).unwrap();
+    vec![
+        below.display().to_string(),
+        written(directory, "layout.tar", &plain),
+        written(directory, "layout.tgz", &gzipped(&plain)),
+    ]
+}
+
+#[test]
+fn an_image_may_lie_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let bundle = BuiltImage::build(&files(""), &BTreeMap::new()).unwrap();
+    let sources = Sources::default();
+    for source in layouts(directory.path(), &bundle) {
+        is_the_bundle(&sources.bundle_files(&source).unwrap());
+        assert!(failure(sources.catalog(&source)).contains("is no catalog"));
+    }
+    let meta = r#"{"schema": "olm.package", "name": "p"}"#;
+    let catalog = BuiltImage::build(
+        &BTreeMap::from([("configs/p/c.json".to_owned(), meta.as_bytes().to_vec())]),
+        &BTreeMap::from([(CONFIGS_LABEL.to_owned(), "/configs".to_owned())]),
+    );
+    let directory = tempfile::tempdir().unwrap();
+    for source in layouts(directory.path(), &catalog.unwrap()) {
+        let catalog = sources.catalog(&source).unwrap();
+        let found = packages(catalog.path()).unwrap();
+        assert!(found.contains_key("p"), "{source}");
+    }
+}
+
+#[test]
+fn a_layout_that_is_not_whole_is_refused() {
+    let bundle = BuiltImage::build(&files(""), &BTreeMap::new()).unwrap();
+    let digest = bundle.blobs[1].0.digest.clone();
+    let blob = format!("layout/blobs/sha256/{}", digest.hex());
+    for (path, bytes, expected) in [
+        (
+            blob.as_str(),
+            Some(&b"x"[..]),
+            format!("blob {digest} of the layout is damaged"),
+        ),
+        (&blob, None, "cannot open ".to_owned()),
+        (
+            "layout/index.json",
+            Some(b"{}"),
+            "malformed image manifest".to_owned(),
+        ),
+        (
+            "layout/index.json",
+            Some(b"{"),
+            "malformed manifest".to_owned(),
+        ),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let source = layouts(directory.path(), &bundle).swap_remove(0);
+        match bytes {
+            Some(bytes) => _ = written(directory.path(), path, bytes),
+            None => fs::remove_file(directory.path().join(path)).unwrap(),
+        }
+        let text = failure(Sources::default().bundle_files(&source));
+        assert!(text.contains(&expected), "{text}");
+    }
 }
