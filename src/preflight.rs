@@ -2,3 +2,4 @@
 
 pub mod crd_upgrade;
 pub mod permissions;
+pub mod resource;

@@ -11,7 +11,7 @@
 //! descriptions unchecked, enum values may be added).
 
 mod advice;
-mod canonical;
+pub(super) mod canonical;
 mod compare;
 mod condense;
 #[cfg(test)]
@@ -24,6 +24,7 @@ mod property;
 mod report;
 mod report_text;
 mod shape;
+pub mod stored;
 mod string_form;
 mod text;
 
@@ -128,6 +129,8 @@ checks! {
     MissingSchema "missingSchema";
     /// Ours: a CRD that is no longer there.
     Removal "crdRemoval";
+    /// Ours: resources that would suffer, or why they were not looked at.
+    StoredResources "storedResources";
 }
 
 impl fmt::Display for Check {

@@ -54,6 +54,9 @@ impl Finding {
             Check::Removal => {
                 "Look whether resources of it are still needed; while there are any, the CRD stays without an operator."
             }
+            Check::StoredResources => {
+                "Change the resources named here first; where they were not looked at, look at them yourself."
+            }
             Check::MissingSchema => {
                 "Ask the author for a schema: without one an API server refuses the CRD."
             }

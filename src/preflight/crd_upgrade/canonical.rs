@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// What JSON calls the value.
-pub(super) fn kind(value: &Value) -> &'static str {
+pub(in crate::preflight) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -17,7 +17,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
 }
 
 /// The whole number that `value` is; `5.0` is one.
-pub(super) fn integer(value: &Value) -> Option<i64> {
+pub(in crate::preflight) fn integer(value: &Value) -> Option<i64> {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "only taken where the number is whole and small"
@@ -29,7 +29,7 @@ pub(super) fn integer(value: &Value) -> Option<i64> {
 }
 
 /// Compact JSON with sorted keys and with `<`, `>`, `&` and the line separators escaped, as Go prints it.
-pub(super) fn json_text(value: &Value) -> String {
+pub(in crate::preflight) fn json_text(value: &Value) -> String {
     let mut text = String::new();
     write_json(value, &mut text);
     text
@@ -110,7 +110,7 @@ fn json_float(number: f64) -> String {
 }
 
 /// A float as Go's `%v` prints it: an exponent of two digits below 1e-4 and from 1e6 on.
-pub(super) fn go_float(number: f64) -> String {
+pub(in crate::preflight) fn go_float(number: f64) -> String {
     let size = number.abs();
     if size == 0.0 || (1e-4..1e6).contains(&size) {
         return format!("{number}");

@@ -1,0 +1,493 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn validator(schema: &Value) -> Validator {
+    Validator::new(schema, false).unwrap()
+}
+
+fn problems(schema: &Value, resource: &Value) -> Vec<String> {
+    match validator(schema).judge(resource) {
+        Verdict::Valid => Vec::new(),
+        Verdict::Invalid(violations) => violations
+            .into_iter()
+            .map(|one| format!("{}: {}", one.path, one.problem))
+            .collect(),
+        Verdict::Undecided(gap) => panic!("{gap:?}"),
+    }
+}
+
+/// Whether a rule about `self` holds for a value of a schema.
+#[track_caller]
+fn rule(schema: &Value, value: &Value, rule: &str, holds: bool) {
+    let mut field = schema.clone();
+    field["x-kubernetes-validations"] = json!([{"rule": rule, "message": "broken"}]);
+    let root = json!({"type": "object", "properties": {"x": field}});
+    let found = problems(&root, &json!({"x": value}));
+    assert_eq!(found.is_empty(), holds, "{rule} of {value}: {found:?}");
+}
+
+#[test]
+fn rules_are_evaluated() {
+    let any = json!({"type": "integer"});
+    for (expression, holds) in [
+        ("1 + 2 * 3 == 7", true),
+        ("-7 / 2 == -3 && -7 % 2 == -1", true),
+        ("self == 5", true),
+        ("self / 0 == 1", false),
+        ("false && self / 0 == 1", false),
+        ("self / 0 == 1 || true", true),
+        ("true || self / 0 == 1", true),
+        ("9223372036854775807 + self > 0", false),
+        ("-9223372036854775808 < 0", true),
+        ("0x10 == 16 && 1e2 == 100.0 && 3u == 3", true),
+        ("1 == 1.0 && 2 > 1.5", true),
+        ("self in [1, 5] && !(self in {'a': 1})", true),
+        (
+            "[1, 2, 3].all(x, x > 0) && [1, 2].exists(x, x == 2) && [1, 2].exists_one(x, x == 2)",
+            true,
+        ),
+        (
+            "[1, 2, 3].map(x, x * 2) == [2, 4, 6] && [1, 2, 3].filter(x, x > 1) == [2, 3]",
+            true,
+        ),
+        ("[1, 2, 3].map(x, x > 1, x * 2) == [4, 6]", true),
+        (
+            "{'a': 1}.all(k, k == 'a') && {'a': 1}['a'] == 1 && {'a': 1}.a == 1",
+            true,
+        ),
+        (
+            "[3, 4].all(i, v, v - i == 3) && {'a': 2}.exists(k, v, k == 'a' && v == 2)",
+            true,
+        ),
+        ("(self > 3 ? 'big' : 'small') == 'big'", true),
+        ("'héllo'.size() == 5 && size('abc') == 3", true),
+        (
+            "'abc'.contains('b') && 'abc'.startsWith('a') && 'abc'.endsWith('c')",
+            true,
+        ),
+        ("'a1'.matches('^[a-z]\\\\d$') && !'b'.matches(r'^a')", true),
+        (
+            "'abc'.charAt(1) == 'b' && 'abcb'.indexOf('b') == 1 && 'abcb'.lastIndexOf('b') == 3",
+            true,
+        ),
+        (
+            "'a,b,c'.split(',') == ['a', 'b', 'c'] && 'a,b,c'.split(',', 2) == ['a', 'b,c']",
+            true,
+        ),
+        (
+            "'abc'.substring(1) == 'bc' && 'abc'.substring(0, 2) == 'ab' && ' a '.trim() == 'a'",
+            true,
+        ),
+        (
+            "'aXbX'.replace('X', '-') == 'a-b-' && 'aXbX'.replace('X', '-', 1) == 'a-bX'",
+            true,
+        ),
+        (
+            "'Ab'.lowerAscii() == 'ab' && 'Ab'.upperAscii() == 'AB' && ['a', 'b'].join('-') == 'a-b'",
+            true,
+        ),
+        (
+            "'a1b22'.find('[0-9]+') == '1' && 'a1b22'.findAll('[0-9]+') == ['1', '22']",
+            true,
+        ),
+        (
+            "[1, 2].isSorted() && [1, 2].sum() == 3 && [2, 1].min() == 1 && [2, 1].max() == 2",
+            true,
+        ),
+        (
+            "[1, 2, 1].indexOf(1) == 0 && [1, 2, 1].lastIndexOf(1) == 2",
+            true,
+        ),
+        (
+            "sets.contains([1, 2], [2]) && sets.equivalent([1, 2], [2, 1]) && sets.intersects([1], [1, 2])",
+            true,
+        ),
+        (
+            "duration('1h30m') == duration('90m') && duration('1.5s') > duration('1s')",
+            true,
+        ),
+        (
+            "timestamp('2024-01-01T00:00:00Z') + duration('24h') == timestamp('2024-01-02T00:00:00Z')",
+            true,
+        ),
+        (
+            "timestamp('2024-03-01T12:34:56Z').getFullYear() == 2024",
+            true,
+        ),
+        (
+            "timestamp('2024-03-01T12:34:56Z').getMonth() == 2 && duration('90m').getHours() == 1",
+            true,
+        ),
+        (
+            "string(5) + 'a' == '5a' && int('5') == 5 && double('1.5') == 1.5 && bool('true')",
+            true,
+        ),
+        (
+            "string(duration('90s')) == '90s' && string(1.5) == '1.5' && int(2.9) == 2",
+            true,
+        ),
+        (
+            "optional.of(1).orValue(2) == 1 && optional.none().orValue(2) == 2",
+            true,
+        ),
+        (
+            "{'a': 1}[?'b'].orValue(3) == 3 && {'a': 1}[?'a'].hasValue()",
+            true,
+        ),
+        ("{'a': 1}.?a.optMap(x, x + 1).orValue(0) == 2", true),
+        ("[?optional.of(1), ?optional.none()] == [1]", true),
+        (
+            "'''a\nb''' == \"a\\nb\" && r'\\d' == '\\\\d' && b'a' == bytes('a')",
+            true,
+        ),
+        ("true // a comment\n && true", true),
+        (
+            "isIP('::1') && !isIP('1.2.3') && isCIDR('10.0.0.0/8')",
+            true,
+        ),
+        (
+            "[1, 2, 1].distinct() == [1, 2] && [1, 2].reverse() == [2, 1] && [1, 2, 3].slice(1, 2) == [2]",
+            true,
+        ),
+        ("{'a': 1}.b == 1", false),
+        ("'a' < 1", false),
+        ("self.field == 1", false),
+        ("1", false),
+    ] {
+        rule(&any, &json!(5), expression, holds);
+    }
+}
+
+#[test]
+fn values_have_the_types_of_their_schema() {
+    rule(
+        &json!({"type": "number"}),
+        &json!(5),
+        "self == 5.0 && self / 2.0 == 2.5",
+        true,
+    );
+    rule(
+        &json!({"type": "string", "format": "date-time"}),
+        &json!("2024-01-01T00:00:00Z"),
+        "self.getFullYear() == 2024",
+        true,
+    );
+    rule(
+        &json!({"type": "string", "format": "duration"}),
+        &json!("90s"),
+        "self == duration('1m30s')",
+        true,
+    );
+    rule(
+        &json!({"type": "string", "format": "byte"}),
+        &json!("aGk="),
+        "self == b'hi'",
+        true,
+    );
+    let either = json!({"x-kubernetes-int-or-string": true});
+    rule(&either, &json!("5%"), "self == '5%'", true);
+    rule(&either, &json!(5), "self == 5", true);
+    let set =
+        json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
+    rule(&set, &json!(["b", "a"]), "self == ['a', 'b']", true);
+    let list = json!({"type": "array", "items": {"type": "string"}});
+    rule(&list, &json!(["b", "a"]), "self == ['a', 'b']", false);
+    let object = json!({"type": "object", "properties": {
+        "a-b": {"type": "integer"}, "namespace": {"type": "string"}, "c__d": {"type": "string"}, "e": {"type": "string"},
+    }});
+    let value = json!({"a-b": 1, "namespace": "n", "c__d": "x"});
+    rule(
+        &object,
+        &value,
+        "self.a__dash__b == 1 && self.__namespace__ == 'n' && self.c__underscores__d == 'x'",
+        true,
+    );
+    rule(
+        &object,
+        &value,
+        "!has(self.e) && has(self.a__dash__b) && self.?e.orValue('') == ''",
+        true,
+    );
+    let map = json!({"type": "object", "additionalProperties": {"type": "integer"}});
+    rule(
+        &map,
+        &json!({"k": 2}),
+        "self.all(k, self[k] == 2) && 'k' in self && self.size() == 1",
+        true,
+    );
+}
+
+#[test]
+fn rules_about_changes_do_not_count_unless_the_old_value_is_optional() {
+    let schema = |optional: bool| {
+        json!({"type": "object", "x-kubernetes-validations": [
+            {"rule": if optional { "oldSelf.hasValue()" } else { "self == oldSelf" }, "optionalOldSelf": optional}]})
+    };
+    assert_eq!(problems(&schema(false), &json!({})), Vec::<String>::new());
+    assert_eq!(
+        problems(&schema(true), &json!({})),
+        [": fails rule: oldSelf.hasValue()"]
+    );
+}
+
+#[test]
+fn the_root_of_a_resource_has_its_type_and_name() {
+    let schema = json!({"type": "object", "x-kubernetes-validations": [
+        {"rule": "self.metadata.name.startsWith('a') && self.kind == 'Thing'"}]});
+    let resource = json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "abc"}});
+    assert_eq!(problems(&schema, &resource), Vec::<String>::new());
+}
+
+#[test]
+fn a_rule_that_never_ends_is_undecided() {
+    let list = "[0,1,2,3,4,5,6,7,8,9]";
+    let mut expression = "true".to_owned();
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        expression = format!("{list}.all({name}, {expression})");
+    }
+    let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": expression}]});
+    assert!(matches!(
+        validator(&schema).judge(&json!({})),
+        Verdict::Undecided(_)
+    ));
+}
+
+#[test]
+fn what_cannot_be_judged_is_a_gap() {
+    let schema = json!({"type": "object", "properties": {
+        "a": {"type": "string", "format": "email"},
+        "b": {"type": "string", "pattern": "("},
+        "c": {"type": "string", "x-kubernetes-validations": [{"rule": "quantity(self).isInteger()"}]},
+        "d": {"type": "thing"},
+        "e": {"type": "object", "patternProperties": {"a": {}}},
+    }});
+    let gaps: Vec<String> = validator(&schema)
+        .gaps()
+        .iter()
+        .map(|gap| format!("{} {}", gap.path, gap.what))
+        .collect();
+    assert_eq!(
+        gaps,
+        [
+            "^.a format \"email\"",
+            "^.b pattern \"(\"",
+            "^.c rule \"quantity(self).isInteger()\": function quantity is not evaluated here",
+            "^.d type \"thing\"",
+            "^.e patternProperties",
+        ]
+    );
+    let error = Validator::new(&json!({"type": 1}), false).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot read the schema at ^: type is of a wrong type"
+    );
+}
+
+#[test]
+fn nulls_defaults_and_unknown_fields_are_handled_first() {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "a": {"type": "string", "default": "x"},
+        "b": {"type": "string", "nullable": true, "default": "y"},
+        "c": {"type": "string"},
+        "d": {"type": "object", "default": {}, "properties": {"e": {"type": "integer", "default": 1}}},
+        "f": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+            "g": {"type": "object", "properties": {"h": {"type": "string"}}}}},
+        "i": {"type": "array", "items": {"type": "object", "properties": {"j": {"type": "integer", "default": 2}}}},
+        "k": {"type": "object", "additionalProperties": {"type": "integer", "default": 3}},
+        "l": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"m": {"type": "string"}}},
+    }}}});
+    let resource = json!({"apiVersion": "g/v1", "kind": "T", "metadata": {"name": "n"}, "status": 1, "spec": {
+        "a": null, "b": null, "c": null, "z": 1, "f": {"any": 1, "g": {"h": "x", "gone": 1}},
+        "i": [{"gone": 1}], "k": {"n": null}, "l": {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "gone": 1},
+    }});
+    assert_eq!(
+        validator(&schema).prepared(&resource),
+        json!({"apiVersion": "g/v1", "kind": "T", "metadata": {"name": "n"}, "spec": {
+            "a": "x", "b": null, "d": {"e": 1}, "f": {"any": 1, "g": {"h": "x"}}, "i": [{"j": 2}], "k": {"n": 3},
+            "l": {"apiVersion": "v1", "kind": "Pod", "metadata": {}},
+        }})
+    );
+    let kept = Validator::new(&schema, true)
+        .unwrap()
+        .prepared(&json!({"z": 1}));
+    assert_eq!(kept, json!({"z": 1}));
+}
+
+#[test]
+fn the_form_is_checked() {
+    let x = |schema: Value| json!({"type": "object", "properties": {"x": schema}});
+    for (schema, value, expected) in [
+        (
+            json!({"type": "string"}),
+            json!(1),
+            "x: must be of type string, is integer",
+        ),
+        (
+            json!({"type": "integer"}),
+            json!(1.5),
+            "x: must be of type integer, is number",
+        ),
+        (json!({"type": "integer"}), json!(2.0), ""),
+        (json!({"type": "number"}), json!(1), ""),
+        (
+            json!({"x-kubernetes-int-or-string": true}),
+            json!(true),
+            "x: must be of type integer or string, is boolean",
+        ),
+        (json!({"type": "string", "nullable": true}), json!(null), ""),
+        (
+            json!({"type": "array", "items": {"type": "string"}}),
+            json!([null]),
+            "x[0]: must be of type string, is null",
+        ),
+        (
+            json!({"type": "string", "enum": ["a", "b"]}),
+            json!("c"),
+            "x: is \"c\", which is none of \"a\", \"b\"",
+        ),
+        (
+            json!({"type": "string", "minLength": 2}),
+            json!("é"),
+            "x: must have at least 2 characters, has 1",
+        ),
+        (
+            json!({"type": "string", "maxLength": 1}),
+            json!("ab"),
+            "x: must have at most 1 characters, has 2",
+        ),
+        (
+            json!({"type": "string", "pattern": "^a"}),
+            json!("b"),
+            "x: must match ^a",
+        ),
+        (
+            json!({"type": "string", "format": "date"}),
+            json!("b"),
+            "x: must be of format date",
+        ),
+        (
+            json!({"type": "integer", "format": "int32"}),
+            json!(3_000_000_000_i64),
+            "x: must be of format int32",
+        ),
+        (
+            json!({"type": "integer", "minimum": 1}),
+            json!(0),
+            "x: must be at least 1, is 0",
+        ),
+        (
+            json!({"type": "integer", "minimum": 1, "exclusiveMinimum": true}),
+            json!(1),
+            "x: must be greater than 1, is 1",
+        ),
+        (
+            json!({"type": "integer", "maximum": 1}),
+            json!(2),
+            "x: must be at most 1, is 2",
+        ),
+        (
+            json!({"type": "integer", "maximum": 1, "exclusiveMaximum": true}),
+            json!(1),
+            "x: must be less than 1, is 1",
+        ),
+        (
+            json!({"type": "number", "multipleOf": 0.5}),
+            json!(0.7),
+            "x: must be a multiple of 0.5, is 0.7",
+        ),
+        (
+            json!({"type": "array", "minItems": 1}),
+            json!([]),
+            "x: must have at least 1 items, has 0",
+        ),
+        (
+            json!({"type": "array", "uniqueItems": true}),
+            json!([1, 1]),
+            "x: must not have an item twice",
+        ),
+        (
+            json!({"type": "array", "x-kubernetes-list-type": "set"}),
+            json!(["a", "a"]),
+            "x[1]: \"a\" is there twice",
+        ),
+        (
+            json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object", "properties": {"k": {"type": "string"}}}}),
+            json!([{"k": "a"}, {"k": "a"}]),
+            "x[1]: a second element with the same k",
+        ),
+        (
+            json!({"type": "object", "required": ["a"]}),
+            json!({}),
+            "x.a: is required",
+        ),
+        (
+            json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            json!({"k": 1}),
+            "x.k: must be of type string, is integer",
+        ),
+        (
+            json!({"type": "object", "maxProperties": 0, "x-kubernetes-preserve-unknown-fields": true}),
+            json!({"k": 1}),
+            "x: must have at most 0 properties, has 1",
+        ),
+        (
+            json!({"type": "string", "allOf": [{"minLength": 2}]}),
+            json!("a"),
+            "x: must have at least 2 characters, has 1",
+        ),
+        (
+            json!({"type": "string", "anyOf": [{"minLength": 2}]}),
+            json!("a"),
+            "x: must match one of the schemas of anyOf",
+        ),
+        (
+            json!({"type": "string", "oneOf": [{"minLength": 2}]}),
+            json!("a"),
+            "x: must match one of the schemas of oneOf",
+        ),
+        (
+            json!({"type": "string", "oneOf": [{"minLength": 1}, {"maxLength": 1}]}),
+            json!("a"),
+            "x: must match only one of the schemas of oneOf",
+        ),
+        (
+            json!({"type": "string", "not": {"enum": ["a"]}}),
+            json!("a"),
+            "x: must not match the schema of not",
+        ),
+        (
+            json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}),
+            json!({"apiVersion": "v1"}),
+            "x.kind: must be a text that is not empty",
+        ),
+    ] {
+        let found = problems(&x(schema.clone()), &json!({"x": value}));
+        let expected: Vec<&str> = Some(expected)
+            .filter(|text| !text.is_empty())
+            .into_iter()
+            .collect();
+        assert_eq!(found, expected, "{schema} {value}");
+    }
+}
+
+#[test]
+fn what_would_be_lost_is_found() {
+    let schema = |fields: Value| json!({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}});
+    let list =
+        |fields: Value| json!({"type": "array", "items": {"type": "object", "properties": fields}});
+    let old = validator(&schema(
+        json!({"a": {"type": "string", "nullable": true}, "l": list(json!({"x": {}, "y": {}}))}),
+    ));
+    let new = validator(&schema(json!({"l": list(json!({"x": {}}))})));
+    for (spec, expected) in [
+        (json!({}), None),
+        (json!({"a": null, "l": [{"x": 1}], "unknown": 1}), None),
+        (json!({"a": "b"}), Some("spec.a")),
+        (json!({"l": [{"x": 1}, {"y": {}}]}), Some("spec.l[1].y")),
+    ] {
+        let lost = old.lost(&new, &json!({"spec": spec}));
+        assert_eq!(lost.as_deref(), expected, "{spec}");
+    }
+}
