@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::harness::package::{Bundle, entry};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{message, shape};
-use crate::harness::{Cluster, Outcome};
+use crate::harness::{Cluster, Outcome, objects};
 
 /// The CRD of the package; `size` has type `$TYPE`, and `$COLUMNS` are its columns.
 macro_rules! crd {
@@ -109,6 +109,70 @@ pub(crate) async fn a_breaking_change_is_refused(cluster: Arc<Cluster>) -> anyho
     );
     stage.clear().await?;
     Ok(Outcome::Passed)
+}
+
+/// A tightened field is refused while a resource does not fit, which is named; changed, the upgrade goes on with a warning.
+/// With the annotation the schemas decide alone.
+pub(crate) async fn stored_resources_decide(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
+    let stage = Stage::set(cluster, "crd-resources").await?;
+    let tightened = Bundle {
+        manifests: vec![("crd.yaml", crd!("integer, maximum: 5", "[]"))],
+        ..Bundle::new("1.1.0")
+    };
+    for bundle in [Bundle::new("1.0.0"), tightened] {
+        stage.package.push_bundle(&bundle).await?;
+    }
+    let entries = [entry("1.0.0", ""), entry("1.1.0", "1.0.0")];
+    stage
+        .add_catalog(&stage.package.push_catalog("all", &entries).await?)
+        .await?;
+    stage.add_extension(&json!({"version": "1.0.0"})).await?;
+    stage.until_installed("1.0.0").await?;
+    let thing = |size: u8| {
+        format!(
+            "apiVersion: crd-resources.example.com/v1\nkind: Thing\n\
+             metadata: {{name: large, namespace: crd-resources}}\nspec: {{size: {size}}}\n"
+        )
+    };
+    objects::apply(&stage.cluster.client, &thing(9)).await?;
+
+    stage.change_extension(&json!({"version": "1.1.0"})).await?;
+    let named = "maximum constraint added when there was none previously : 5\nstoredResources: 1 of 1 would not be valid or \
+                 lose data: Thing crd-resources/large: spec.size: must be at most 5, is 9";
+    let refused = stage
+        .until_condition(ConditionType::Progressing, "True/Retrying", named)
+        .await?;
+    ensure!(shape(&refused, ConditionType::Installed) == "True/Succeeded");
+
+    annotate(&stage, &json!("schema-only")).await?;
+    stage
+        .until("the schemas decide alone", |extension| {
+            !message(extension, ConditionType::Progressing).contains("storedResources")
+                && message(extension, ConditionType::Progressing).ends_with("previously : 5")
+        })
+        .await?;
+    objects::apply(&stage.cluster.client, &thing(3)).await?;
+    annotate(&stage, &json!(null)).await?;
+    stage.until_installed("1.1.0").await?;
+    ensure!(
+        notes(&stage)
+            .await?
+            .iter()
+            .any(|note| note.contains("maximum constraint added")),
+        "an event says what was let pass"
+    );
+    objects::delete(&stage.cluster.client, &thing(3)).await?;
+    stage.clear().await?;
+    Ok(Outcome::Passed)
+}
+
+async fn annotate(stage: &Stage, value: &Value) -> anyhow::Result<()> {
+    let patch = json!({"metadata": {"annotations": {"oxolm.dev/crd-upgrade-safety": value}}});
+    stage
+        .extensions()
+        .patch(&stage.name, &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
+    Ok(())
 }
 
 async fn enforce(stage: &Stage, how: &Value) -> anyhow::Result<()> {

@@ -17,6 +17,7 @@ mod api_rules;
 mod audit;
 mod bad_content;
 mod catalogs;
+mod crd_resources;
 mod crd_upgrades;
 mod harness;
 mod install;
@@ -169,8 +170,17 @@ const STORIES: &[Story] = &[
         catalogs::a_moved_tag_is_served_and_asked
     ),
     story!(
+        "crd_resources::generated_schemas",
+        crd_resources::generated_schemas
+    ),
+    story!("crd_resources::real_crds", crd_resources::real_crds),
+    story!(
         "crd_upgrades::a_breaking_change_is_refused",
         crd_upgrades::a_breaking_change_is_refused
+    ),
+    story!(
+        "crd_upgrades::stored_resources_decide",
+        crd_upgrades::stored_resources_decide
     ),
     story!(
         "resolution::deprecated_content_is_said",

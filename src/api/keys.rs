@@ -68,6 +68,10 @@ pub const OXOLM_PREFIX: &str = "oxolm.dev/";
 pub const CRD_DELETION: &str = "oxolm.dev/crd-deletion";
 /// Annotation on a `ClusterExtension`: kept CRDs that it may take over although they were somebody else's.
 pub const ADOPT: &str = "oxolm.dev/adopt";
+/// Annotation on a `ClusterExtension`: `schema-only` lets the comparison of CRDs decide alone, without a look at resources.
+pub const CRD_UPGRADE_SAFETY: &str = "oxolm.dev/crd-upgrade-safety";
+/// The value of [`CRD_UPGRADE_SAFETY`].
+pub const CRD_UPGRADE_SAFETY_SCHEMA_ONLY: &str = "schema-only";
 /// Annotation on a `ClusterExtension`: the digest of changed content of the installed version that is accepted.
 pub const ACCEPT_DIGEST: &str = "oxolm.dev/accept-digest";
 /// Annotation on revisions: the catalog that the bundle was taken from.

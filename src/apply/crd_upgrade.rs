@@ -1,21 +1,33 @@
 //! The check of CRD upgrades against the cluster: reads the live CRDs and asks [`crate::preflight::crd_upgrade`].
 //!
+//! Where stored resources could change the verdict, they are read, page by page and as the account of the extension, and
+//! each page is dropped when it was judged.
+//!
 //! Live CRDs are read with the controller's own rights, as in the reference; where its role was narrowed, as the
 //! account of the extension, which must be able to read what it is to replace.
 
 #![expect(clippy::disallowed_types, reason = "asks the API server")]
 
 use std::fmt;
+use std::sync::Arc;
 
 use kube::Client;
 use serde_json::Value;
+use tokio::task::spawn_blocking;
 
 use crate::error::{Classify, Disposition, quoted};
 use crate::identity::request::{self, RequestError};
+use crate::preflight::crd_upgrade::stored::{self, Questions, Tally, Unanswerable};
 use crate::preflight::crd_upgrade::{self, Definition, DefinitionError, Finding, Severity};
 
 /// Where CRDs are.
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// How many resources are read at once. The largest that an API server takes are of 1.5 MiB; most are of some KiB.
+const PAGE: u32 = 100;
+
+/// How often reading begins again because it took so long that the API server forgot where it was.
+const ATTEMPTS: u32 = 4;
 
 /// An upgrade that would break somebody, or of which that could not be found out. Texts are the reference's.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +41,9 @@ pub enum CrdUpgradeError {
         #[source]
         source: RequestError,
     },
+    /// The task that compares died.
+    #[error("comparing the CRDs was interrupted")]
+    Interrupted,
     /// One of the two CRDs is none.
     #[error("converting unstructured to CRD object")]
     Definition(#[from] DefinitionError),
@@ -50,6 +65,19 @@ pub struct CrdUpgradeCheck<'a> {
     pub own: &'a Client,
     /// Acts as the account of the extension.
     pub account: &'a Client,
+    /// Who that is, for messages.
+    pub user: &'a str,
+    /// Whether stored resources may decide.
+    pub resources: Resources,
+}
+
+/// What becomes of stored resources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resources {
+    /// They are looked at where that could change the verdict.
+    Looked,
+    /// The schemas decide alone, as in the reference.
+    Ignored,
 }
 
 impl fmt::Debug for CrdUpgradeCheck<'_> {
@@ -71,21 +99,95 @@ impl CrdUpgradeCheck<'_> {
     ) -> Result<(), CrdUpgradeError> {
         let mut refusals = Vec::new();
         for object in objects.iter().filter(|object| Definition::is_crd(object)) {
-            let new = Definition::read(object)?;
-            let Some(live) = self.live(&new.name).await? else {
-                continue;
-            };
-            let old = Definition::read(&live)?;
-            let findings = crd_upgrade::check(Some(&old), &new);
-            warnings.extend(warning(&new.name, &findings));
+            let (name, findings) = self.findings(object).await?;
+            warnings.extend(warning(&name, &findings));
             if crd_upgrade::is_refused(&findings) {
-                refusals.push(crd_upgrade::refusal(&new.name, &findings));
+                refusals.push(crd_upgrade::refusal(&name, &findings));
             }
         }
         if refusals.is_empty() {
             Ok(())
         } else {
             Err(CrdUpgradeError::Refused(refusals))
+        }
+    }
+
+    /// The name of a CRD, and what is to be said of its taking the place of the live one.
+    ///
+    /// # Errors
+    /// When one of the two cannot be read.
+    pub async fn findings(&self, new: &Value) -> Result<(String, Vec<Finding>), CrdUpgradeError> {
+        let name = Definition::read(new)?.name;
+        let Some(live) = self.live(&name).await? else {
+            return Ok((name, Vec::new()));
+        };
+        let new = new.clone();
+        // Large CRDs take tens of milliseconds.
+        let compared = spawn_blocking(move || compare(&live, &new)).await;
+        let (old, findings, questions) =
+            compared.map_err(|_join| CrdUpgradeError::Interrupted)??;
+        if self.resources == Resources::Ignored {
+            return Ok((name, findings));
+        }
+        let seen = match questions {
+            Ok(None) => return Ok((name, findings)),
+            Ok(Some(questions)) => self.look(Arc::new(questions)).await,
+            Err(why) => Err(why.to_string()),
+        };
+        let seen = seen.as_ref().map_err(String::as_str);
+        Ok((name, stored::conclude(&old, findings, seen)))
+    }
+
+    /// Looks at all resources in question, or says why that is not possible.
+    async fn look(&self, questions: Arc<Questions>) -> Result<Tally, String> {
+        let mut total = Tally::default();
+        for (index, read) in questions.reads.iter().enumerate() {
+            let path = request::path(&questions.group, &read.version, None, &questions.plural);
+            let mut attempt = 1;
+            let seen = loop {
+                match self.pages(&questions, index, &path).await {
+                    Err(error) if error.is_gone() && attempt < ATTEMPTS => attempt += 1,
+                    seen => break seen,
+                }
+            };
+            let resource = format!("{}.{}", questions.plural, questions.group);
+            total.add(seen.map_err(|error| {
+                if error.is_forbidden() {
+                    format!("{} may not list {resource}; grant it that", self.user)
+                } else {
+                    format!("cannot list {resource}: {error}")
+                }
+            })?);
+        }
+        Ok(total)
+    }
+
+    /// Looks at the resources of one version, page by page.
+    async fn pages(
+        &self,
+        questions: &Arc<Questions>,
+        index: usize,
+        path: &str,
+    ) -> Result<Tally, RequestError> {
+        let mut tally = Tally::default();
+        let mut token: Option<String> = None;
+        loop {
+            let (items, next) =
+                request::list_page(self.account, path, PAGE, token.as_deref()).await?;
+            let questions = questions.clone();
+            let judged = spawn_blocking(move || {
+                if let Some(read) = questions.reads.get(index) {
+                    for item in &items {
+                        tally.look(&questions.kind, read, item);
+                    }
+                }
+                tally
+            });
+            tally = judged.await.unwrap_or_else(|_join| Tally::interrupted());
+            token = next;
+            if token.is_none() || tally.is_decided() {
+                return Ok(tally);
+            }
         }
     }
 
@@ -99,6 +201,19 @@ impl CrdUpgradeCheck<'_> {
             source,
         })
     }
+}
+
+type Compared = (
+    Definition,
+    Vec<Finding>,
+    Result<Option<Questions>, Unanswerable>,
+);
+
+fn compare(live: &Value, new: &Value) -> Result<Compared, DefinitionError> {
+    let (old, after) = (Definition::read(live)?, Definition::read(new)?);
+    let findings = crd_upgrade::check(Some(&old), &after);
+    let questions = stored::questions((&old, live), (&after, new), &findings);
+    Ok((old, findings, questions))
 }
 
 /// The warnings about one CRD as a sentence.
@@ -137,6 +252,8 @@ mod tests {
         let check = CrdUpgradeCheck {
             own: &own,
             account: &account,
+            user: "n/a",
+            resources: Resources::Looked,
         };
         let mut warnings = Vec::new();
         let result = check.check(objects, &mut warnings).await;
@@ -162,13 +279,12 @@ mod tests {
         server.add(&crd(
             &json!({"type": "object", "properties": {"a": {"type": "string"}}}),
         ));
-        let mut new = crd(&json!({"type": "object"}));
+        let mut new = crd(&json!({"type": "object", "properties": {"a": {"type": "integer"}}}));
         new["spec"]["versions"][0]["additionalPrinterColumns"] = json!([]);
         let (result, warnings) = checked(&server, &[new]).await;
         assert_eq!(
             result.unwrap_err(),
-            "validating upgrade for CRD \"things.g\": existingFieldRemoval: removed field : v1.^.a\n\
-             v1: ^.a: type: type changed : \"string\" -> \"\""
+            "validating upgrade for CRD \"things.g\": v1: ^.a: type: type changed : \"string\" -> \"integer\""
         );
         assert_eq!(
             warnings,
@@ -206,5 +322,81 @@ mod tests {
         let (result, _) = checked(&server, &[crd(&json!({"type": "object"}))]).await;
         assert_eq!(result, Ok(()));
         assert_eq!(server.requests().len(), 2);
+    }
+
+    fn thing(name: &str, size: i64) -> Value {
+        json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": name, "namespace": "n"}, "spec": {"size": size}})
+    }
+
+    fn sized(more: &Value) -> Value {
+        let mut size = json!({"type": "integer"});
+        size.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        crd(
+            &json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": size}}}}),
+        )
+    }
+
+    const THINGS: &str = "LIST /apis/g/v1/things";
+
+    #[tokio::test]
+    async fn resources_that_pass_make_a_warning_of_an_error() {
+        let server = ApiServer::new();
+        server.add(&sized(&json!({})));
+        for index in 0..250 {
+            server.add(&thing(&format!("t{index}"), 1));
+        }
+        // Reading begins again when the API server forgot where it was.
+        server.fail_next(THINGS, 410);
+        let (result, warnings) = checked(&server, &[sized(&json!({"maximum": 5}))]).await;
+        assert_eq!(result, Ok(()));
+        assert_eq!(
+            warnings,
+            [
+                "The upgrade changes CRD things.g: v1: ^.spec.size: maximum: maximum constraint added when there was none previously : 5."
+            ]
+        );
+        let pages = server.log().iter().filter(|one| one.line == THINGS).count();
+        assert_eq!(pages, 4);
+    }
+
+    #[tokio::test]
+    async fn resources_that_fail_are_named() {
+        let server = ApiServer::new();
+        server.add(&sized(&json!({})));
+        for index in 0..120 {
+            server.add(&thing(&format!("t{index:03}"), index));
+        }
+        let (result, warnings) = checked(&server, &[sized(&json!({"maximum": 100}))]).await;
+        assert_eq!(
+            result.unwrap_err(),
+            "validating upgrade for CRD \"things.g\": v1: ^.spec.size: maximum: maximum constraint added when there was none previously : 100\n\
+             storedResources: 19 of 120 would not be valid or lose data: \
+             Thing n/t101: spec.size: must be at most 100, is 101; Thing n/t102: spec.size: must be at most 100, is 102; \
+             Thing n/t103: spec.size: must be at most 100, is 103; Thing n/t104: spec.size: must be at most 100, is 104; \
+             Thing n/t105: spec.size: must be at most 100, is 105; and 14 more"
+        );
+        assert_eq!(warnings, Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn without_the_right_to_list_the_schemas_decide() {
+        let server = ApiServer::new();
+        server.add(&sized(&json!({})));
+        server.fail_next(THINGS, 403);
+        let (result, _) = checked(&server, &[sized(&json!({"maximum": 5}))]).await;
+        assert!(result.unwrap_err().ends_with(
+            "\nstoredResources: not looked at: n/a may not list things.g; grant it that"
+        ));
+        for _ in 0..ATTEMPTS {
+            server.fail_next(THINGS, 410);
+        }
+        let (result, _) = checked(&server, &[sized(&json!({"maximum": 5}))]).await;
+        assert!(
+            result
+                .unwrap_err()
+                .contains("\nstoredResources: not looked at: cannot list things.g: ")
+        );
     }
 }

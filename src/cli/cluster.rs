@@ -47,6 +47,13 @@ pub(super) struct Cluster {
 }
 
 impl ClusterOptions {
+    /// The cluster of a context, or of the current one.
+    pub(super) fn of_context(context: Option<&str>) -> Self {
+        Self {
+            context: context.map(str::to_owned),
+            catalogs_url: None,
+        }
+    }
     /// Whether they alone say that a cluster is asked.
     pub(super) fn name_a_cluster(&self) -> bool {
         self.context.is_some() || self.catalogs_url.is_some()

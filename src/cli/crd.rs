@@ -2,18 +2,26 @@
 
 mod input;
 mod print;
+mod resources;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
+use serde_json::Value;
+
+use input::LoadedCrd;
 
 use super::Answer;
+use super::cluster::ClusterOptions;
 use super::source::Sources;
-use crate::preflight::crd_upgrade::{self, Definition, Finding};
+use crate::apply::crd_upgrade::{CrdUpgradeCheck, Resources};
+use crate::preflight::crd_upgrade::stored::{self, Questions, Tally};
+use crate::preflight::crd_upgrade::{self, Finding};
 
 /// Check custom resource definitions (CRDs) of bundles.
 #[derive(Debug, Args)]
@@ -35,6 +43,11 @@ enum Command {
 /// OLD and NEW are files of CRDs (YAML or JSON, several documents allowed), directories of such files, or bundles:
 /// a directory, a tar archive or an image. An OLD that holds null means that there is no CRD yet; - is standard input.
 ///
+/// Stored resources decide where the errors are only about what is allowed, or about fields that are gone: if all are
+/// valid and lose nothing, these errors become warnings. Without --cluster and --resources no resource is looked at.
+/// Not judged are the formats uri, email, bsonobjectid, isbn, creditcard and rgbcolor, and rules with functions of the CEL
+/// libraries for URLs, IP addresses, quantities, semver, named formats and authorization: then the schemas decide alone.
+///
 /// Exit code 0: no errors; 1: errors; 2: OLD or NEW cannot be read.
 ///
 /// `-o json` prints {"passed","findings":[{"crd","severity":"error"|"warning","message"}]}; a message is the line that
@@ -44,13 +57,22 @@ enum Command {
     verbatim_doc_comment,
     after_help = "Examples:\n  \
         oxolm crd check ./bundle-1.0.0 ./bundle-1.1.0\n  \
+        oxolm crd check --cluster quay.io/me/my-bundle:v1.1.0\n  \
         kubectl get crd foos.example.com -o yaml | oxolm crd check - new-crd.yaml -o json"
 )]
 struct Check {
-    /// What is there now
-    old: String,
-    /// What is to take its place
-    new: String,
+    /// What is there now, and what is to take its place; with --cluster only the latter
+    #[arg(value_names = ["OLD", "NEW"], num_args = 1..=2, required = true)]
+    crds: Vec<String>,
+    /// Compare with the CRDs of the cluster, and look at the resources stored there where they can decide
+    #[arg(long, conflicts_with = "resources")]
+    cluster: bool,
+    /// The context of the kubeconfig; it implies --cluster [default: the current one]
+    #[arg(long, value_name = "NAME", conflicts_with = "resources")]
+    context: Option<String>,
+    /// Resources to look at where they can decide, as if they were stored: a file or a directory
+    #[arg(long, value_name = "FILE|DIR")]
+    resources: Option<PathBuf>,
     /// The form of the answer
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -75,19 +97,65 @@ struct Report {
 }
 
 impl Report {
-    /// Compares the CRDs of the two sides.
-    fn of(old: &[Definition], new: &[Definition]) -> Self {
+    /// Compares the CRDs of the two sides; resources, if there are any, decide where they can.
+    fn of(old: &[LoadedCrd], new: &[LoadedCrd], resources: Option<&Path>) -> anyhow::Result<Self> {
         let mut report = Self::default();
+        let mut open = Vec::new();
         for crd in new {
-            let old = old.iter().find(|old| old.name == crd.name);
-            let findings = crd_upgrade::check(old, crd);
-            report.crds.insert(crd.name.clone(), findings);
+            let name = &crd.definition.name;
+            let before = old.iter().find(|old| old.definition.name == *name);
+            let findings = crd_upgrade::check(before.map(|old| &old.definition), &crd.definition);
+            if let (Some(before), Some(_)) = (before, resources) {
+                let (old, new) = (
+                    (&before.definition, &before.json),
+                    (&crd.definition, &crd.json),
+                );
+                open.push(Open {
+                    old: before,
+                    questions: stored::questions(old, new, &findings),
+                    tally: Tally::default(),
+                });
+            }
+            report.crds.insert(name.clone(), findings);
         }
         for crd in old {
+            let name = crd.definition.name.clone();
             let gone = || vec![crd_upgrade::removal()];
-            report.crds.entry(crd.name.clone()).or_insert_with(gone);
+            report.crds.entry(name).or_insert_with(gone);
         }
-        report
+        if let Some(path) = resources {
+            resources::each(path, &mut |object| {
+                for open in &mut open {
+                    open.look(object);
+                }
+            })?;
+        }
+        for open in open {
+            if let Some(findings) = report.crds.get_mut(&open.old.definition.name) {
+                *findings = open.conclude(std::mem::take(findings));
+            }
+        }
+        Ok(report)
+    }
+
+    /// Compares CRDs with those of the cluster.
+    fn of_cluster(context: Option<&str>, new: &[LoadedCrd]) -> anyhow::Result<Self> {
+        let cluster = ClusterOptions::of_context(context).connect()?;
+        let crds = cluster.ask(async |client| {
+            let check = CrdUpgradeCheck {
+                own: &client,
+                account: &client,
+                user: "you",
+                resources: Resources::Looked,
+            };
+            let mut crds = BTreeMap::new();
+            for crd in new {
+                let (name, findings) = check.findings(&crd.json).await?;
+                crds.insert(name, findings);
+            }
+            anyhow::Ok(crds)
+        });
+        Ok(Self { crds: crds? })
     }
 
     fn is_passed(&self) -> bool {
@@ -95,6 +163,32 @@ impl Report {
             .crds
             .values()
             .any(|findings| crd_upgrade::is_refused(findings))
+    }
+}
+
+/// A CRD of which resources may decide.
+struct Open<'a> {
+    old: &'a LoadedCrd,
+    questions: Result<Option<Questions>, stored::Unanswerable>,
+    tally: Tally,
+}
+
+impl Open<'_> {
+    fn look(&mut self, object: &Value) {
+        if let Ok(Some(questions)) = &self.questions
+            && questions.is_about(object)
+        {
+            self.tally.look_as(questions, object);
+        }
+    }
+
+    fn conclude(&self, findings: Vec<Finding>) -> Vec<Finding> {
+        let old = &self.old.definition;
+        match &self.questions {
+            Ok(None) => findings,
+            Ok(Some(_)) => stored::conclude(old, findings, Ok(&self.tally)),
+            Err(why) => stored::conclude(old, findings, Err(&why.to_string())),
+        }
     }
 }
 
@@ -121,17 +215,29 @@ pub(super) fn run(arguments: &Crd) -> anyhow::Result<Answer> {
 
 /// The report, and what was passed over.
 fn check(arguments: &Check) -> anyhow::Result<(Report, Vec<String>)> {
-    anyhow::ensure!(
-        arguments.old != "-" || arguments.new != "-",
+    let is_live = arguments.cluster || arguments.context.is_some();
+    let (old, new) = match (arguments.crds.as_slice(), is_live) {
+        ([new], true) => (None, new),
+        ([old, new], false) => (Some(old), new),
+        (_, true) => bail!("with --cluster only NEW is named: what is there now is in the cluster"),
+        (_, false) => bail!("name OLD and NEW, or --cluster"),
+    };
+    ensure!(
+        old.is_none_or(|old| old != "-" || new != "-"),
         "only one of OLD and NEW can be standard input"
     );
-    let old = input::read(&arguments.old, &arguments.sources)?;
-    let new = input::read(&arguments.new, &arguments.sources)?;
-    anyhow::ensure!(
-        !new.is_nothing,
-        "{} holds null: there is nothing to upgrade to",
-        arguments.new
+    let old = old
+        .map(|old| input::read(old, &arguments.sources))
+        .transpose()?;
+    let new_side = input::read(new, &arguments.sources)?;
+    ensure!(
+        !new_side.is_nothing,
+        "{new} holds null: there is nothing to upgrade to"
     );
-    let report = Report::of(&old.crds, &new.crds);
-    Ok((report, [old.notes, new.notes].concat()))
+    let report = match &old {
+        Some(old) => Report::of(&old.crds, &new_side.crds, arguments.resources.as_deref())?,
+        None => Report::of_cluster(arguments.context.as_deref(), &new_side.crds)?,
+    };
+    let notes = old.into_iter().flat_map(|old| old.notes);
+    Ok((report, notes.chain(new_side.notes).collect()))
 }

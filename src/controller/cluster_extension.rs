@@ -32,7 +32,7 @@ use crate::api::condition::{self, ConditionType, Reason};
 use crate::api::{
     ClusterCatalog, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, keys,
 };
-use crate::apply::crd_upgrade::{CrdUpgradeCheck, CrdUpgradeError};
+use crate::apply::crd_upgrade::{CrdUpgradeCheck, CrdUpgradeError, Resources};
 use crate::apply::discovery::{Discovery, ServerVersionError};
 use crate::apply::permissions::{Preflight, PreflightError, Preflighter};
 use crate::apply::revisions::{Ensured, RevisionError, Revisions, Uninstall};
@@ -551,6 +551,8 @@ impl Wish {
         let check = CrdUpgradeCheck {
             own: &ctx.client,
             account: &account,
+            user: &self.account.to_string(),
+            resources: self.resources(),
         };
         let mut sentences = Vec::new();
         let result = check.check(objects, &mut sentences).await;
@@ -559,6 +561,16 @@ impl Wish {
         let findings = &ctx.memory.crd_findings;
         warnings.extend(findings.keep(&self.identity.name, &self.bundle, sentences));
         Ok(result?)
+    }
+
+    /// Annotation `oxolm.dev/crd-upgrade-safety`: whether stored resources have a say about CRDs.
+    fn resources(&self) -> Resources {
+        let annotation = self.extension.annotations().get(keys::CRD_UPGRADE_SAFETY);
+        if annotation.map(String::as_str) == Some(keys::CRD_UPGRADE_SAFETY_SCHEMA_ONLY) {
+            Resources::Ignored
+        } else {
+            Resources::Looked
+        }
     }
 
     /// The image to install: the one that the catalog names, unless it is other content under the installed version.

@@ -42,6 +42,11 @@ impl RequestError {
         }
     }
 
+    /// 410: what was asked for is too old.
+    pub fn is_gone(&self) -> bool {
+        self.code() == Some(410)
+    }
+
     /// 404
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
@@ -108,6 +113,33 @@ pub async fn list(client: &Client, path: &str, limit: u32) -> Result<Value, Requ
         Request::new(path).list(&ListParams::default().limit(limit)),
     )
     .await
+}
+
+/// Reads the next objects of a collection, at most `limit`, and the token for those that follow, if there are any.
+///
+/// # Errors
+/// When the API server says anything but 200; 410 when the token is too old, and all must be read again.
+pub async fn list_page(
+    client: &Client,
+    path: &str,
+    limit: u32,
+    token: Option<&str>,
+) -> Result<(Vec<Value>, Option<String>), RequestError> {
+    let mut parameters = ListParams::default().limit(limit);
+    if let Some(token) = token {
+        parameters = parameters.continue_token(token);
+    }
+    let mut page = send(client, Request::new(path).list(&parameters)).await?;
+    let next = page
+        .pointer("/metadata/continue")
+        .and_then(Value::as_str)
+        .filter(|token| !token.is_empty())
+        .map(str::to_owned);
+    let items = match page.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    };
+    Ok((items, next))
 }
 
 /// Creates one object.

@@ -16,6 +16,7 @@ mod compare;
 mod condense;
 #[cfg(test)]
 mod conformance;
+pub mod conversion;
 mod definition;
 mod edits;
 mod flatten;
@@ -144,6 +145,11 @@ impl fmt::Display for Check {
 pub enum Place {
     /// The whole CRD.
     Crd,
+    /// A version as a whole.
+    WholeVersion {
+        /// The version's name.
+        version: String,
+    },
     /// A field of the whole CRD that is gone from a version.
     Removed {
         /// The version's name.
@@ -185,7 +191,9 @@ pub struct Finding {
 impl Finding {
     fn new(severity: Severity, check: Check, place: Place, text: &str) -> Self {
         let message = match &place {
-            Place::Crd | Place::Removed { .. } => format!("{check}: {text}"),
+            Place::Crd | Place::WholeVersion { .. } | Place::Removed { .. } => {
+                format!("{check}: {text}")
+            }
             Place::Version { version, path } => format!("{version}: {path}: {check}: {text}"),
             Place::Served {
                 lower,

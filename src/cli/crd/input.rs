@@ -23,11 +23,18 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 /// A namespace for the references of conversion webhooks, which nothing here looks at.
 const ANY_NAMESPACE: &str = "default";
 
+/// A CRD, as it was read and as JSON.
+#[derive(Debug)]
+pub(super) struct LoadedCrd {
+    pub(super) definition: Definition,
+    pub(super) json: Value,
+}
+
 /// One side of the comparison.
 #[derive(Debug, Default)]
 pub(super) struct Side {
     /// The CRDs, in order.
-    pub(super) crds: Vec<Definition>,
+    pub(super) crds: Vec<LoadedCrd>,
     /// The file says that there is no CRD.
     pub(super) is_nothing: bool,
     /// What was passed over.
@@ -123,17 +130,22 @@ impl Side {
         let crd = Definition::read(object).with_context(|| format!("cannot use {name}"))?;
         ensure!(!crd.name.is_empty(), "{name} holds a CRD without a name");
         ensure!(
-            self.crds.iter().all(|other| other.name != crd.name),
+            self.crds
+                .iter()
+                .all(|other| other.definition.name != crd.name),
             "{name} holds CRD {} a second time",
             crd.name
         );
-        self.crds.push(crd);
+        self.crds.push(LoadedCrd {
+            definition: crd,
+            json: object.clone(),
+        });
         Ok(())
     }
 }
 
 /// The YAML and JSON files directly in a directory, by name.
-fn files_below(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn files_below(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let failed = || format!("cannot read {}", directory.display());
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).with_context(failed)? {
@@ -151,7 +163,7 @@ fn files_below(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+pub(super) fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let failed = || format!("cannot read {}", path.display());
     let mut bytes = Vec::new();
     File::open(path)

@@ -187,3 +187,60 @@ fn an_old_api_version_is_noted() {
     assert_eq!(notes.len(), 1);
     assert!(notes[0].contains("apiextensions.k8s.io/v1beta1"));
 }
+
+#[test]
+fn resources_in_files_decide() {
+    let wide = "{type: object, properties: {a: {type: string, enum: [p, q]}, b: {type: string}}}";
+    let narrow = "{type: object, properties: {a: {type: string, enum: [p]}, b: {type: string}}}";
+    let of = |schema: &str| {
+        let names = "spec:\n  group: example.com\n  names: {kind: A, plural: as}\n";
+        crd("as.example.com", schema).replace("spec:\n", names)
+    };
+    let resource = |name: &str, fields: &str| {
+        format!("apiVersion: example.com/v1\nkind: A\nmetadata: {{name: {name}}}\n{fields}\n")
+    };
+    let directory = directory(&[
+        ("old.yaml", &of(wide)),
+        ("new.yaml", &of(narrow)),
+        (
+            "good/a.yaml",
+            &format!("{}---\n{}", resource("x", "a: p"), resource("y", "b: z")),
+        ),
+        ("bad.yaml", &resource("z", "a: q")),
+        ("today.yaml", &resource("z", "a: r")),
+    ]);
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let report = |resources: &str| {
+        let (old, new, resources) = (path("old.yaml"), path("new.yaml"), path(resources));
+        let arguments = ["check", &old, &new, "--resources", &resources];
+        check(&Line::parse_from(arguments).check)
+    };
+    let (found, _) = report("good").unwrap();
+    assert!(found.is_passed(), "{found:?}");
+    assert_eq!(found.crds["as.example.com"].len(), 1);
+    // What is not valid today does not count.
+    assert!(report("today.yaml").unwrap().0.is_passed());
+    let (found, _) = report("bad.yaml").unwrap();
+    assert!(!found.is_passed());
+    assert_eq!(
+        found.crds["as.example.com"][1].message,
+        "storedResources: 1 of 1 would not be valid or lose data: A z: a: is \"q\", which is none of \"p\""
+    );
+    let error = report("none").unwrap_err().to_string();
+    assert!(
+        error.starts_with("there is no file or directory"),
+        "{error}"
+    );
+}
+
+#[test]
+fn one_side_is_the_cluster_or_a_file() {
+    let both = "with --cluster only NEW is named: what is there now is in the cluster";
+    for (arguments, expected) in [
+        (vec!["check", "a.yaml"], "name OLD and NEW, or --cluster"),
+        (vec!["check", "a.yaml", "b.yaml", "--cluster"], both),
+    ] {
+        let error = check(&Line::parse_from(arguments).check).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+}

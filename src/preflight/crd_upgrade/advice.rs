@@ -28,7 +28,7 @@ impl Finding {
             | Check::Pattern
             | Check::Nullable
             | Check::OneOf => {
-                "Resources that are valid today may be refused: look at those that exist, and change them first."
+                "Resources that are valid today may be refused: look at those that exist (--cluster or --resources), and change them first."
             }
             Check::Default => {
                 "Resources that leave the field out will mean something else: set it in them before the upgrade, or accept the new default."

@@ -6,8 +6,8 @@ use super::{Check, Finding, Place, Severity};
 /// The changes that the reference lets pass unseen.
 pub(super) fn look(old: &Definition, new: &Definition) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut warn = |check: Check, text: String| {
-        found.push(Finding::new(Severity::Warning, check, Place::Crd, &text));
+    let mut warn = |check: Check, place: Place, text: String| {
+        found.push(Finding::new(Severity::Warning, check, place, &text));
     };
     for version in &old.versions {
         versions(version, new.version(&version.name), &mut warn);
@@ -19,6 +19,7 @@ pub(super) fn look(old: &Definition, new: &Definition) -> Vec<Finding> {
     {
         warn(
             Check::MissingSchema,
+            Place::Crd,
             format!("version {} has no schema", version.name),
         );
     }
@@ -27,6 +28,7 @@ pub(super) fn look(old: &Definition, new: &Definition) -> Vec<Finding> {
     {
         warn(
             Check::StorageVersion,
+            Place::Crd,
             format!(
                 "resources are stored as {after}, no longer as {before}; those stored before stay as they are until they are written again"
             ),
@@ -36,6 +38,7 @@ pub(super) fn look(old: &Definition, new: &Definition) -> Vec<Finding> {
         let (before, after) = (old.conversion.as_str(), new.conversion.as_str());
         warn(
             Check::Conversion,
+            Place::Crd,
             format!("conversion strategy changed from {before} to {after}"),
         );
     }
@@ -43,12 +46,13 @@ pub(super) fn look(old: &Definition, new: &Definition) -> Vec<Finding> {
     found
 }
 
-fn versions(old: &Version, new: Option<&Version>, warn: &mut impl FnMut(Check, String)) {
+fn versions(old: &Version, new: Option<&Version>, warn: &mut impl FnMut(Check, Place, String)) {
     let name = &old.name;
     if old.is_served && !new.is_some_and(|new| new.is_served) {
         let what = if new.is_some() { "served" } else { "there" };
         warn(
             Check::ServedVersion,
+            whole(name),
             format!("version {name} is no longer {what}: clients that ask for it fail"),
         );
     }
@@ -59,6 +63,7 @@ fn versions(old: &Version, new: Option<&Version>, warn: &mut impl FnMut(Check, S
         if !new.subresources.contains(subresource) {
             warn(
                 Check::Subresource,
+                Place::Crd,
                 format!("subresource {subresource} of version {name} is gone"),
             );
         }
@@ -67,9 +72,16 @@ fn versions(old: &Version, new: Option<&Version>, warn: &mut impl FnMut(Check, S
         if !new.columns.contains(column) {
             warn(
                 Check::PrinterColumn,
+                Place::Crd,
                 format!("column {column:?} of version {name} is gone"),
             );
         }
+    }
+}
+
+fn whole(version: &str) -> Place {
+    Place::WholeVersion {
+        version: version.to_owned(),
     }
 }
 
@@ -79,7 +91,7 @@ fn storage(crd: &Definition) -> Option<&str> {
     Some(&version.name)
 }
 
-fn names(old: &Definition, new: &Definition, warn: &mut impl FnMut(Check, String)) {
+fn names(old: &Definition, new: &Definition, warn: &mut impl FnMut(Check, Place, String)) {
     let pairs = [
         ("group", &old.group, &new.group),
         ("kind", &old.kind, &new.kind),
@@ -89,13 +101,18 @@ fn names(old: &Definition, new: &Definition, warn: &mut impl FnMut(Check, String
         if before != after {
             warn(
                 Check::Names,
+                Place::Crd,
                 format!("{what} changed from {before} to {after}"),
             );
         }
     }
     for name in &old.short_names {
         if !new.short_names.contains(name) {
-            warn(Check::Names, format!("short name {name} is gone"));
+            warn(
+                Check::Names,
+                Place::Crd,
+                format!("short name {name} is gone"),
+            );
         }
     }
 }

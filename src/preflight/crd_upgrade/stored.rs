@@ -13,9 +13,13 @@
 //! A resource that is not valid today does not count. A resource fails when it would not be valid any more, or would
 //! lose a value.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
-use super::definition::{ConversionStrategy, Definition};
+use super::definition::{ConversionStrategy, Definition, Version};
+use super::flatten::flatten;
+use super::shape::At;
 use super::{Check, Finding, Place, Severity};
 use crate::preflight::resource::{Gap, Validator, Verdict};
 
@@ -83,7 +87,7 @@ pub fn questions(
     let hides_stored = findings
         .iter()
         .any(|finding| hides_stored_resources(finding, old.0));
-    let is_hopeless = errors.iter().any(|finding| stays(finding, new.0));
+    let is_hopeless = errors.iter().any(|finding| stays(finding, old.0, new.0));
     if is_hopeless || (errors.is_empty() && !hides_stored) {
         return Ok(None);
     }
@@ -123,7 +127,7 @@ pub fn questions(
 /// The version to read resources in and the new version that they are judged by.
 fn pair(finding: &Finding, old: &Definition) -> Option<(String, String)> {
     match &finding.place {
-        Place::Crd => None,
+        Place::Crd | Place::WholeVersion { .. } => None,
         Place::Removed { version, .. } | Place::Version { version, .. } => {
             Some((version.clone(), version.clone()))
         }
@@ -139,34 +143,47 @@ fn pair(finding: &Finding, old: &Definition) -> Option<(String, String)> {
 }
 
 /// Whether an error stands whatever is stored.
-fn stays(finding: &Finding, new: &Definition) -> bool {
-    let is_gone = match &finding.place {
-        Place::Crd | Place::Served { .. } => false,
-        Place::Removed { .. } => true,
+fn stays(finding: &Finding, old: &Definition, new: &Definition) -> bool {
+    let nodes = match &finding.place {
+        Place::Crd | Place::WholeVersion { .. } => None,
         // What a finding says about a node that is gone is said by its removal.
-        Place::Version { version, path } => new
-            .version(version)
-            .is_some_and(|version| !super::flatten(version.schema.as_ref()).contains_key(path)),
+        Place::Removed { .. } => return false,
+        Place::Version { version, path } => {
+            Some((old.version(version), new.version(version), path))
+        }
+        Place::Served {
+            lower,
+            higher,
+            path,
+        } => Some((new.version(lower), new.version(higher), path)),
     };
-    if is_gone {
-        return false;
-    }
-    match finding.check {
-        Check::Scope | Check::StoredVersionRemoval | Check::Type | Check::Default => true,
+    let mixes_texts = nodes.map(|(before, after, path)| {
+        let of = |version: Option<&Version>| {
+            let schema = version.and_then(|version| version.schema.as_ref());
+            let node = flatten(schema).get(path).copied();
+            node.map(|node| node.is(At::XIntOrString))
+        };
+        (of(before), of(after))
+    });
+    match (finding.check, mixes_texts) {
+        (_, Some((_, None))) => false,
         // Numbers become texts, or the other way round.
-        Check::Unhandled => finding.message.contains("XIntOrString"),
-        _ => false,
+        (Check::Unhandled, Some((before, after))) => before != after,
+        (check, _) => matches!(
+            check,
+            Check::Scope | Check::StoredVersionRemoval | Check::Type | Check::Default
+        ),
     }
 }
 
 /// Whether a warning is about a version in which resources are stored today.
 fn hides_stored_resources(finding: &Finding, old: &Definition) -> bool {
+    let Place::WholeVersion { version } = &finding.place else {
+        return false;
+    };
     finding.check == Check::ServedVersion
         && finding.severity == Severity::Warning
-        && old
-            .stored_versions
-            .iter()
-            .any(|version| finding.message.contains(&format!(" version {version} ")))
+        && old.stored_versions.contains(version)
 }
 
 impl Judge {
@@ -224,7 +241,7 @@ impl Questions {
 
     /// How to look at a resource that comes from a file: as its own version, or, where all versions are the same, as
     /// every version in question.
-    pub fn reads_of(&self, object: &Value) -> Vec<&Read> {
+    fn reads_of(&self, object: &Value) -> Vec<&Read> {
         let api_version = object.get("apiVersion").and_then(Value::as_str);
         let version = api_version.and_then(|text| text.rsplit('/').next());
         self.reads
@@ -282,6 +299,44 @@ impl Tally {
         }
     }
 
+    /// Looks at a resource that comes from a file.
+    pub fn look_as(&mut self, questions: &Questions, resource: &Value) {
+        let mut seen = Self::default();
+        for read in questions.reads_of(resource) {
+            let mut one = Self::default();
+            one.look(&questions.kind, read, resource);
+            seen.add(one);
+        }
+        self.looked += seen.looked;
+        self.failed += seen.failed;
+        let room = NAMED.saturating_sub(self.named.len());
+        self.named.extend(seen.named.into_iter().take(room));
+        self.undecided = self.undecided.take().or(seen.undecided);
+    }
+
+    /// What it is when looking was cut short: nothing can be said.
+    pub fn interrupted() -> Self {
+        Self {
+            undecided: Some(Gap {
+                path: "^".to_owned(),
+                what: "looking at resources, which was interrupted,".to_owned(),
+            }),
+            ..Self::default()
+        }
+    }
+
+    /// Adds what was seen of the same resources in another version.
+    pub fn add(&mut self, other: Self) {
+        self.looked = self.looked.max(other.looked);
+        self.failed = self.failed.max(other.failed);
+        for name in other.named {
+            if self.named.len() < NAMED && !self.named.contains(&name) {
+                self.named.push(name);
+            }
+        }
+        self.undecided = self.undecided.take().or(other.undecided);
+    }
+
     /// Whether looking at more cannot change anything.
     pub fn is_decided(&self) -> bool {
         self.undecided.is_some()
@@ -331,7 +386,7 @@ pub fn conclude(
     if tally.failed == 0 {
         return concluded;
     }
-    let others = tally.failed - tally.named.len();
+    let others = tally.failed.saturating_sub(tally.named.len());
     let mut text = format!(
         "{} of {} would not be valid or lose data: {}",
         tally.failed,
@@ -339,7 +394,8 @@ pub fn conclude(
         tally.named.join("; ")
     );
     if others > 0 {
-        text.push_str(&format!("; and {others} more"));
+        // Writing to a string cannot fail.
+        _ = write!(text, "; and {others} more");
     }
     with(concluded, said(&text))
 }
@@ -390,9 +446,7 @@ mod tests {
                 for (index, spec) in specs.iter().enumerate() {
                     let resource = thing(&format!("t{index}"), spec);
                     assert!(questions.is_about(&resource));
-                    for read in questions.reads_of(&resource) {
-                        tally.look("Thing", read, &resource);
-                    }
+                    tally.look_as(&questions, &resource);
                 }
                 conclude(&before, findings, Ok(&tally))
             }

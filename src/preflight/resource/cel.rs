@@ -88,7 +88,7 @@ impl Walk {
             return Ok(());
         }
         for rule in &node.rules {
-            self.rule(rule, Cel::of(value, node, is_root), path)?;
+            self.rule(rule, &Cel::of(value, node, is_root), path)?;
         }
         match value {
             Value::Object(members) => {
@@ -131,9 +131,9 @@ impl Walk {
         result
     }
 
-    fn rule(&mut self, rule: &Rule, this: Cel<'_>, path: &str) -> Result<(), Gap> {
+    fn rule(&mut self, rule: &Rule, this: &Cel<'_>, path: &str) -> Result<(), Gap> {
         let old = Cel::Optional(None);
-        let scope = Scope::root(&this, &old, &self.steps);
+        let scope = Scope::root(this, &old, &self.steps);
         let problem = match evaluate(&rule.expression, &scope) {
             Ok(Cel::Bool(true)) => return Ok(()),
             Ok(_) => rule.message.clone(),

@@ -3,7 +3,7 @@
 //! After `kube-openapi/pkg/validation/strfmt`. A format that an API server does not know means nothing; one that it
 //! knows and we do not is a gap.
 
-use std::net::{IpAddr, Ipv6Addr};
+use core::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use regex::Regex;

@@ -75,10 +75,9 @@ fn escape<'a>(text: &'a str, is_in_class: bool, out: &mut String) -> Option<&'a 
         ('S', _) => "[^\\t\\n\\x0C\\r ]",
         ('b', false) => "(?-u:\\b)",
         ('B', false) => "(?-u:\\B)",
-        ('Q', false) => return quoted(rest, out),
+        ('Q', false) => return Some(quoted(rest, out)),
         // Octal, and what Go does not know either.
-        ('0'..='7' | 'C' | 'Z' | 'z' | 'A', true) => return None,
-        ('0'..='9' | 'C' | 'Z', false) => return None,
+        ('0'..='7' | 'C' | 'Z' | 'z' | 'A', true) | ('0'..='9' | 'C' | 'Z', false) => return None,
         _ => "",
     };
     if !known.is_empty() {
@@ -93,10 +92,10 @@ fn escape<'a>(text: &'a str, is_in_class: bool, out: &mut String) -> Option<&'a 
 }
 
 /// Writes what stands between `\Q` and `\E`, or the end.
-fn quoted<'a>(text: &'a str, out: &mut String) -> Option<&'a str> {
+fn quoted<'a>(text: &'a str, out: &mut String) -> &'a str {
     let (inside, rest) = text.split_once("\\E").unwrap_or((text, ""));
     out.push_str(&regex::escape(inside));
-    Some(rest)
+    rest
 }
 
 /// Writes a class, of which the opening bracket was read.

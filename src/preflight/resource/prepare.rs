@@ -3,6 +3,8 @@
 //! After `schema/defaulting/prunenulls.go`, `defaulting/algorithm.go` and `pruning/algorithm.go` of
 //! apiextensions-apiserver.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use super::schema::{Additional, Node};
@@ -167,7 +169,8 @@ pub(super) fn lost(before: &Value, after: &Value, path: &mut String) -> bool {
         }
         (Value::Array(before), Value::Array(after)) => {
             for (index, (value, other)) in before.iter().zip(after).enumerate() {
-                path.push_str(&format!("[{index}]"));
+                // Writing to a string cannot fail.
+                _ = write!(path, "[{index}]");
                 if lost(value, other, path) {
                     return true;
                 }

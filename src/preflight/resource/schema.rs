@@ -81,6 +81,10 @@ pub(super) struct NumberBounds {
 }
 
 /// One node of a schema.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are the switches of a schema, each on its own"
+)]
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) kind: Option<Type>,
@@ -97,13 +101,13 @@ pub(super) struct Node {
     pub(super) has_unique_items: bool,
     pub(super) pattern: Option<(String, Regex)>,
     pub(super) required: Vec<String>,
-    pub(super) properties: BTreeMap<String, Node>,
+    pub(super) properties: BTreeMap<String, Self>,
     pub(super) additional: Option<Additional>,
-    pub(super) items: Option<Box<Node>>,
-    pub(super) all_of: Vec<Node>,
-    pub(super) any_of: Vec<Node>,
-    pub(super) one_of: Vec<Node>,
-    pub(super) not: Option<Box<Node>>,
+    pub(super) items: Option<Box<Self>>,
+    pub(super) all_of: Vec<Self>,
+    pub(super) any_of: Vec<Self>,
+    pub(super) one_of: Vec<Self>,
+    pub(super) not: Option<Box<Self>>,
     pub(super) list_type: ListType,
     pub(super) rules: Vec<Rule>,
 }

@@ -49,8 +49,14 @@ fn check(value: &Value, node: &Node, path: &mut String, found: &mut Found) {
         if let Some(kind) = node.kind.filter(|_| !node.nullable) {
             found.add(path, format!("must be of type {}, is null", kind.as_str()));
         }
-        check_enum(value, node, path, found);
-        check_combinations(value, node, path, found);
+        // The API server finds null in no list of allowed values, and asks nothing else about it.
+        if node
+            .allowed
+            .as_ref()
+            .is_some_and(|allowed| !allowed.is_empty())
+        {
+            found.add(path, "is null, which is none of the allowed values");
+        }
         return;
     }
     if let Some(kind) = node.kind
@@ -105,14 +111,26 @@ fn is_integer(value: &Value) -> bool {
 }
 
 fn check_enum(value: &Value, node: &Node, path: &str, found: &mut Found) {
-    if let Some(allowed) = &node.allowed
-        && !allowed.iter().any(|one| is_equal(one, value))
+    if let Some(allowed) = node.allowed.as_ref().filter(|allowed| !allowed.is_empty())
+        && !allowed.iter().any(|one| is_allowed(value, one))
     {
         let shown: Vec<String> = allowed.iter().map(Value::to_string).collect();
         found.add(
             path,
             format!("is {value}, which is none of {}", shown.join(", ")),
         );
+    }
+}
+
+/// Whether `value` is the allowed `one`. A whole number admits every fraction that is cut to it, as for the API server.
+fn is_allowed(value: &Value, one: &Value) -> bool {
+    match (value.as_f64(), one.as_i64()) {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "compared as the API server does"
+        )]
+        (Some(number), Some(whole)) if value.is_f64() => number.trunc() == whole as f64,
+        _ => is_equal(value, one),
     }
 }
 
@@ -193,8 +211,7 @@ fn check_number(value: &Value, node: &Node, path: &str, found: &mut Found) {
         found.add(path, format!("must be {than} {maximum}, is {value}"));
     }
     if let Some(divisor) = multiple_of.filter(|divisor| *divisor > 0.0) {
-        let times = number / divisor;
-        if times.fract() != 0.0 {
+        if !is_multiple(value, number, divisor) {
             found.add(path, format!("must be a multiple of {divisor}, is {value}"));
         }
     }
@@ -205,11 +222,25 @@ fn check_number(value: &Value, node: &Node, path: &str, found: &mut Found) {
     }
 }
 
+/// As the API server reckons: whole numbers by a whole divisor, others with a tolerance.
+fn is_multiple(value: &Value, number: f64, divisor: f64) -> bool {
+    const TOLERANCE: f64 = 1e-9;
+    if let (Some(whole), true) = (value.as_i64(), divisor >= 1.0) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the API server cuts the divisor"
+        )]
+        return whole % (divisor as i64) == 0;
+    }
+    let times = (number / divisor).abs();
+    times.fract() <= TOLERANCE * (times + times.trunc())
+}
+
 fn check_array(items: &[Value], node: &Node, path: &mut String, found: &mut Found) {
     if let Some(child) = &node.items {
         for (index, item) in items.iter().enumerate() {
             below(path, &format!("[{index}]"), |path| {
-                check(item, child, path, found)
+                check(item, child, path, found);
             });
         }
     }
@@ -237,7 +268,7 @@ fn check_object(members: &Map<String, Value>, node: &Node, path: &mut String, fo
     for (name, child) in &node.properties {
         if let Some(value) = members.get(name) {
             below(path, &format!(".{name}"), |path| {
-                check(value, child, path, found)
+                check(value, child, path, found);
             });
         }
     }
@@ -246,7 +277,7 @@ fn check_object(members: &Map<String, Value>, node: &Node, path: &mut String, fo
             for (name, value) in members {
                 if !node.properties.contains_key(name) {
                     below(path, &format!(".{name}"), |path| {
-                        check(value, child, path, found)
+                        check(value, child, path, found);
                     });
                 }
             }
@@ -264,7 +295,7 @@ fn check_object(members: &Map<String, Value>, node: &Node, path: &mut String, fo
     for name in &node.required {
         if !members.contains_key(name) {
             below(path, &format!(".{name}"), |path| {
-                found.add(path, "is required")
+                found.add(path, "is required");
             });
         }
     }
@@ -282,7 +313,7 @@ fn check_embedded(members: &Map<String, Value>, path: &mut String, found: &mut F
             .is_none_or(str::is_empty)
         {
             below(path, &format!(".{name}"), |path| {
-                found.add(path, "must be a text that is not empty")
+                found.add(path, "must be a text that is not empty");
             });
         }
     }
@@ -291,7 +322,7 @@ fn check_embedded(members: &Map<String, Value>, path: &mut String, found: &mut F
         .is_some_and(|metadata| !metadata.is_object())
     {
         below(path, ".metadata", |path| {
-            found.add(path, "must be an object")
+            found.add(path, "must be an object");
         });
     }
 }
@@ -334,7 +365,7 @@ fn check_lists(value: &Value, node: &Node, path: &mut String, found: &mut Found)
             if let Some(child) = &node.items {
                 for (index, item) in items.iter().enumerate() {
                     below(path, &format!("[{index}]"), |path| {
-                        check_lists(item, child, path, found)
+                        check_lists(item, child, path, found);
                     });
                 }
             }
@@ -343,7 +374,7 @@ fn check_lists(value: &Value, node: &Node, path: &mut String, found: &mut Found)
             for (name, value) in members {
                 if let Some(child) = node.member(name) {
                     below(path, &format!(".{name}"), |path| {
-                        check_lists(value, child, path, found)
+                        check_lists(value, child, path, found);
                     });
                 }
             }

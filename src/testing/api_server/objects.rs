@@ -216,13 +216,29 @@ impl State {
 
     fn list(&self, call: &Call, kind: &Kind) -> Value {
         let selector = call.query.get("labelSelector").map_or("", String::as_str);
-        let items: Vec<Value> = self
+        let mut items: Vec<Value> = self
             .objects
             .iter()
             .filter(|(path, object)| call.target.contains(path) && selects(selector, object))
             .filter(|(_, object)| has_fields(call.field_selector(), object))
             .map(|(_, object)| shown(object, call.is_metadata_only))
             .collect();
+        let mut metadata = json!({"resourceVersion": self.version.to_string()});
+        // The token is how many were given already.
+        let number = |name: &str| {
+            call.query
+                .get(name)
+                .and_then(|text| text.parse::<usize>().ok())
+        };
+        let (from, limit) = (
+            number("continue").unwrap_or(0),
+            number("limit").unwrap_or(0),
+        );
+        items.drain(..from.min(items.len()));
+        if limit > 0 && items.len() > limit {
+            items.truncate(limit);
+            metadata["continue"] = json!((from + limit).to_string());
+        }
         let (api_version, list) = if call.is_metadata_only {
             (
                 "meta.k8s.io/v1".to_owned(),
@@ -231,7 +247,7 @@ impl State {
         } else {
             (call.target.api_version(), format!("{}List", kind.name))
         };
-        json!({"apiVersion": api_version, "kind": list, "metadata": {"resourceVersion": self.version.to_string()}, "items": items})
+        json!({"apiVersion": api_version, "kind": list, "metadata": metadata, "items": items})
     }
 
     fn watch(&mut self, call: &Call) -> Response<Body> {

@@ -12,7 +12,7 @@ use super::value::{Cel, Failure};
 /// The names that are bound, innermost first, and the steps that are left.
 pub(super) struct Scope<'s, 'v> {
     bindings: [(&'s str, &'s Cel<'v>); 2],
-    parent: Option<&'s Scope<'s, 'v>>,
+    parent: Option<&'s Self>,
     steps: &'s Cell<u32>,
 }
 
@@ -252,19 +252,19 @@ fn comprehension<'v>(
         match (what, rest.first()) {
             (Macro::Map, None) => made.push(evaluate(part, &inner)?),
             (Macro::Map, Some(make)) => {
-                if is_true(evaluate(part, &inner)?)? {
+                if is_true(&evaluate(part, &inner)?)? {
                     made.push(evaluate(make, &inner)?);
                 }
             }
             (Macro::Filter, _) => {
-                if is_true(evaluate(part, &inner)?)? {
+                if is_true(&evaluate(part, &inner)?)? {
                     made.push(first.1.clone());
                 }
             }
-            (Macro::ExistsOne, _) => count += usize::from(is_true(evaluate(part, &inner)?)?),
+            (Macro::ExistsOne, _) => count += usize::from(is_true(&evaluate(part, &inner)?)?),
             (Macro::All | Macro::Exists, _) => {
                 let deciding = what == Macro::Exists;
-                match evaluate(part, &inner).and_then(is_true) {
+                match evaluate(part, &inner).and_then(|value| is_true(&value)) {
                     Ok(value) if value == deciding => return Ok(Cel::Bool(deciding)),
                     Ok(_) => {}
                     Err(Failure::OutOfSteps) => return Err(Failure::OutOfSteps),
@@ -301,9 +301,9 @@ fn optional<'v>(
     }
 }
 
-fn is_true(value: Cel<'_>) -> Result<bool, Failure> {
+fn is_true(value: &Cel<'_>) -> Result<bool, Failure> {
     match value {
-        Cel::Bool(value) => Ok(value),
+        Cel::Bool(value) => Ok(*value),
         _ => Err(Failure::overload()),
     }
 }

@@ -166,9 +166,9 @@ fn sets<'v>(function: &str, x: &Cel<'v>, y: &Cel<'v>) -> Called<'v> {
 
 /// No zone, and no IPv4 address in the clothes of IPv6.
 fn is_cel_ip(text: &str) -> bool {
-    match text.parse::<std::net::IpAddr>() {
-        Ok(std::net::IpAddr::V6(address)) => address.to_ipv4_mapped().is_none(),
-        Ok(std::net::IpAddr::V4(_)) => true,
+    match text.parse::<core::net::IpAddr>() {
+        Ok(core::net::IpAddr::V6(address)) => address.to_ipv4_mapped().is_none(),
+        Ok(core::net::IpAddr::V4(_)) => true,
         Err(_) => false,
     }
 }
@@ -193,8 +193,12 @@ fn converted<'v>(to: &str, value: &Cel<'v>) -> Called<'v> {
         | ("bool", Cel::Bool(_))
         | ("duration", Cel::Duration(_))
         | ("timestamp", Cel::Timestamp(_)) => Ok(value.clone()),
-        ("int", Cel::Uint(number)) => i64::try_from(*number).map(Cel::Int).map_err(|_| range()),
-        ("uint", Cel::Int(number)) => u64::try_from(*number).map(Cel::Uint).map_err(|_| range()),
+        ("int", Cel::Uint(number)) => i64::try_from(*number)
+            .map(Cel::Int)
+            .map_err(|_unfit| range()),
+        ("uint", Cel::Int(number)) => u64::try_from(*number)
+            .map(Cel::Uint)
+            .map_err(|_unfit| range()),
         #[expect(
             clippy::cast_possible_truncation,
             reason = "checked to be within the range; CEL rounds towards zero"
@@ -211,9 +215,9 @@ fn converted<'v>(to: &str, value: &Cel<'v>) -> Called<'v> {
             Ok(Cel::Uint(*number as u64))
         }
         ("int", Cel::Timestamp(time)) => Ok(Cel::Int(time.as_second())),
-        ("int", Cel::Text(text)) => text.parse().map(Cel::Int).map_err(|_| range()),
-        ("uint", Cel::Text(text)) => text.parse().map(Cel::Uint).map_err(|_| range()),
-        ("double", Cel::Text(text)) => text.parse().map(Cel::Double).map_err(|_| range()),
+        ("int", Cel::Text(text)) => text.parse().map(Cel::Int).map_err(|_unfit| range()),
+        ("uint", Cel::Text(text)) => text.parse().map(Cel::Uint).map_err(|_unfit| range()),
+        ("double", Cel::Text(text)) => text.parse().map(Cel::Double).map_err(|_unfit| range()),
         ("double", Cel::Int(_) | Cel::Uint(_)) => {
             value.approximate().map(Cel::Double).ok_or_else(range)
         }
@@ -229,7 +233,7 @@ fn converted<'v>(to: &str, value: &Cel<'v>) -> Called<'v> {
         ("string", Cel::Bool(value)) => Ok(Cel::text(value.to_string())),
         ("string", Cel::Bytes(bytes)) => String::from_utf8(bytes.as_ref().clone())
             .map(Cel::text)
-            .map_err(|_| range()),
+            .map_err(|_unfit| range()),
         ("string", Cel::Timestamp(time)) => Ok(Cel::text(time.to_string())),
         ("string", Cel::Duration(duration)) => Ok(Cel::text(seconds_text(*duration))),
         ("duration", Cel::Text(text)) => duration(text).map(Cel::Duration).ok_or_else(range),
@@ -237,10 +241,12 @@ fn converted<'v>(to: &str, value: &Cel<'v>) -> Called<'v> {
             .checked_mul(1_000_000_000)
             .map(Cel::Duration)
             .ok_or_else(range),
-        ("timestamp", Cel::Text(text)) => text.parse().map(Cel::Timestamp).map_err(|_| range()),
+        ("timestamp", Cel::Text(text)) => {
+            text.parse().map(Cel::Timestamp).map_err(|_unfit| range())
+        }
         ("timestamp", Cel::Int(seconds)) => Timestamp::from_second(*seconds)
             .map(Cel::Timestamp)
-            .map_err(|_| range()),
+            .map_err(|_unfit| range()),
         _ => Err(Failure::overload()),
     }
 }
@@ -385,7 +391,7 @@ fn of_text<'v>(function: &str, text: &str, arguments: &[Cel<'v>]) -> Called<'v> 
             let most = limit(most.first())?;
             Ok(Cel::text(text.replacen(from.as_ref(), to, most)))
         }
-        ("split", [Cel::Text(by), most @ ..]) => split(text, by, limit(most.first())?),
+        ("split", [Cel::Text(by), most @ ..]) => Ok(split(text, by, limit(most.first())?)),
         ("substring", [Cel::Int(start), end @ ..]) => substring(text, *start, end.first()),
         _ => Err(Failure::overload()),
     }
@@ -404,7 +410,7 @@ fn limit(most: Option<&Cel<'_>>) -> Result<usize, Failure> {
     }
 }
 
-fn split<'v>(text: &str, by: &str, most: usize) -> Called<'v> {
+fn split<'v>(text: &str, by: &str, most: usize) -> Cel<'v> {
     let parts: Vec<Cel<'v>> = match (most, by) {
         (0, _) => Vec::new(),
         (_, "") => {
@@ -418,7 +424,7 @@ fn split<'v>(text: &str, by: &str, most: usize) -> Called<'v> {
         }
         _ => text.splitn(most, by).map(Cel::text).collect(),
     };
-    Ok(Cel::list(parts))
+    Cel::list(parts)
 }
 
 fn substring<'v>(text: &str, start: i64, end: Option<&Cel<'v>>) -> Called<'v> {

@@ -71,44 +71,44 @@ pub(super) enum Expression {
     Literal(Literal),
     Name(String),
     Select {
-        of: Box<Expression>,
+        of: Box<Self>,
         field: String,
         is_optional: bool,
     },
     Index {
-        of: Box<Expression>,
-        index: Box<Expression>,
+        of: Box<Self>,
+        index: Box<Self>,
         is_optional: bool,
     },
     Has {
-        of: Box<Expression>,
+        of: Box<Self>,
         field: String,
     },
     Call {
         function: String,
-        of: Option<Box<Expression>>,
-        arguments: Vec<Expression>,
+        of: Option<Box<Self>>,
+        arguments: Vec<Self>,
     },
     /// `matches` with an expression that is written down.
     Matches {
-        of: Box<Expression>,
+        of: Box<Self>,
         regex: Regex,
     },
     Comprehension {
         what: Macro,
-        over: Box<Expression>,
+        over: Box<Self>,
         names: Vec<String>,
         /// The condition or what is made, and for `map` perhaps both.
-        parts: Vec<Expression>,
+        parts: Vec<Self>,
     },
-    List(Vec<(bool, Expression)>),
-    Map(Vec<(bool, Expression, Expression)>),
-    Not(Box<Expression>),
-    Negate(Box<Expression>),
-    And(Box<Expression>, Box<Expression>),
-    Or(Box<Expression>, Box<Expression>),
-    Choice(Box<Expression>, Box<Expression>, Box<Expression>),
-    Binary(Operator, Box<Expression>, Box<Expression>),
+    List(Vec<(bool, Self)>),
+    Map(Vec<(bool, Self, Self)>),
+    Not(Box<Self>),
+    Negate(Box<Self>),
+    And(Box<Self>, Box<Self>),
+    Or(Box<Self>, Box<Self>),
+    Choice(Box<Self>, Box<Self>, Box<Self>),
+    Binary(Operator, Box<Self>, Box<Self>),
 }
 
 impl Expression {

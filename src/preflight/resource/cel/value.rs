@@ -43,11 +43,11 @@ pub(super) enum Cel<'a> {
     Bytes(Rc<Vec<u8>>),
     Timestamp(Timestamp),
     Duration(i64),
-    List(Rc<Vec<Cel<'a>>>),
-    Map(Rc<Vec<(Cel<'a>, Cel<'a>)>>),
+    List(Rc<Vec<Self>>),
+    Map(Rc<Vec<(Self, Self)>>),
     /// A list or an object of the resource.
     Json(Json<'a>),
-    Optional(Option<Rc<Cel<'a>>>),
+    Optional(Option<Rc<Self>>),
     /// A value that its schema cannot hold.
     Broken(&'static str),
 }
