@@ -385,6 +385,31 @@ impl Objects<'_> {
         }
     }
 
+    /// Lets a CRD convert its resources by their version alone. A conflict is left to the next pass.
+    ///
+    /// # Errors
+    /// When the API server did not do it.
+    pub async fn drop_conversion(&self, crd: &ObjectKey, live: &Value) -> Result<(), ObjectError> {
+        let resource = self.served(crd).await?;
+        let version = metadata_of(live).resource_version;
+        let patch = json!({
+            "metadata": {"resourceVersion": version},
+            "spec": {"conversion": {"strategy": "None", "webhook": null}},
+        });
+        let parameters = PatchParams {
+            field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
+            ..PatchParams::default()
+        };
+        let path = path(&resource, crd);
+        let patch = Patch::Merge(patch);
+        match request::patch(self.client, &path, &crd.name, &parameters, &patch).await {
+            Err(error) if !error.is_conflict() && !error.is_not_found() => {
+                Err(failed(crd, Step::Update, error))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// Whether there are objects of the kind that a CRD defines; none when the account may not look.
     ///
     /// # Errors
@@ -396,12 +421,15 @@ impl Objects<'_> {
     ) -> Result<Option<bool>, ObjectError> {
         let text = |pointer| live.pointer(pointer).and_then(Value::as_str);
         let versions = live.pointer("/spec/versions").and_then(Value::as_array);
-        let served = versions.into_iter().flatten().find(|version| {
+        let mut served = versions.into_iter().flatten().filter(|version| {
             version
                 .get("served")
                 .and_then(Value::as_bool)
                 .unwrap_or(true)
         });
+        // The version in which resources are stored needs no conversion, and so no webhook that may be gone.
+        let is_storage = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
+        let served = served.clone().find(is_storage).or_else(|| served.next());
         let version = served.and_then(|version| version.get("name")?.as_str());
         let (Some(group), Some(plural), Some(version)) =
             (text("/spec/group"), text("/spec/names/plural"), version)

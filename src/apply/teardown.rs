@@ -10,12 +10,14 @@
 use std::str::FromStr;
 
 use futures::FutureExt as _;
+use serde_json::Value;
 
 use crate::api::object::ObjectKey;
 use crate::apply::objects::{Item, ObjectError, Objects, metadata_of};
 use crate::apply::phases::{Content, PhasesError};
 use crate::apply::watch::{DriftWatches, View};
 use crate::identity::request::Deletion;
+use crate::preflight::crd_upgrade::conversion::{LeftWebhook, left_webhook};
 use crate::revision::collision::is_own;
 
 /// What happens to CRDs that are no longer wanted.
@@ -94,6 +96,8 @@ pub enum Kept {
     InUse,
     /// The account may not look whether there are.
     Unknown,
+    /// There are, or may be, resources of it, and a webhook converts them that may be gone.
+    Converted,
 }
 
 impl std::fmt::Display for Kept {
@@ -101,6 +105,10 @@ impl std::fmt::Display for Kept {
         f.write_str(match self {
             Self::InUse => "it has resources",
             Self::Unknown => "its resources may not be listed",
+            Self::Converted => {
+                "it has resources, and its versions differ, so it still names its conversion webhook: without the operator only \
+                 the stored version can be read"
+            }
         })
     }
 }
@@ -199,15 +207,36 @@ impl Teardown<'_> {
             return Ok(State::Waiting);
         }
         if key.gvk.is_crd() && self.crd_deletion == CrdDeletion::KeepIfUsed {
-            match self.objects.has_resources(key, &live).await? {
-                Some(false) => {}
-                Some(true) => return Ok(State::Kept(Kept::InUse)),
-                None => return Ok(State::Kept(Kept::Unknown)),
+            let why = match self.objects.has_resources(key, &live).await? {
+                Some(false) => None,
+                Some(true) => Some(Kept::InUse),
+                None => Some(Kept::Unknown),
+            };
+            if let Some(why) = why {
+                return Ok(State::Kept(self.left_behind(key, &live, why).await?));
             }
         }
         match self.objects.delete(key, &live).await? {
             Deletion::Gone => Ok(State::Gone),
             Deletion::Waiting => Ok(State::Waiting),
+        }
+    }
+
+    /// A CRD that stays must not name a webhook that goes: it blocks whoever asks for another version.
+    async fn left_behind(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        why: Kept,
+    ) -> Result<Kept, ObjectError> {
+        match left_webhook(live) {
+            LeftWebhook::None => Ok(why),
+            LeftWebhook::Needed => Ok(Kept::Converted),
+            LeftWebhook::Needless => match self.objects.drop_conversion(key, live).await {
+                Ok(()) => Ok(why),
+                Err(error) if error.is_forbidden() => Ok(Kept::Converted),
+                Err(error) => Err(error),
+            },
         }
     }
 

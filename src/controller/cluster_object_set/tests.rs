@@ -602,6 +602,30 @@ async fn an_uninstall_takes_crds_first_and_keeps_one_that_is_used() {
 }
 
 #[tokio::test]
+async fn a_kept_crd_no_longer_names_a_webhook_that_goes() {
+    for (other, expected) in [("string", "None"), ("integer", "Webhook")] {
+        let cluster = Cluster::new().await;
+        cluster.install("e-1", &desired("1.0.0", &operator())).await;
+        let version = |name: &str, kind: &str| {
+            json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema":
+                {"type": "object", "properties": {"x": {"type": kind}}}}})
+        };
+        let conversion =
+            json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}});
+        cluster.server.edit(
+            CRD,
+            &json!({"spec": {"conversion": conversion, "versions": [version("v1", "string"), version("v2", other)]}}),
+        );
+        cluster.server.add(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
+        let existing = cluster.revisions();
+        cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+        cluster.passes("e-1").await;
+        let kept = cluster.server.object(CRD).unwrap();
+        assert_eq!(kept["spec"]["conversion"]["strategy"], expected);
+    }
+}
+
+#[tokio::test]
 async fn a_teardown_waits_for_finalizers_and_says_for_which() {
     let cluster = Cluster::new().await;
     cluster.install("e-1", &desired("1.0.0", &operator())).await;
