@@ -9,6 +9,7 @@
 )]
 
 mod catalog;
+mod crd;
 mod render;
 mod resolve;
 mod support;
@@ -20,6 +21,7 @@ type Subject = (&'static str, fn(&mut Criterion));
 
 const SUBJECTS: &[Subject] = &[
     ("catalog", catalog::catalog),
+    ("crd", crd::crd_upgrades),
     ("render", render::rendering),
     ("resolve", resolve::resolution),
 ];

@@ -126,10 +126,10 @@ fn check_enum(value: &Value, node: &Node, path: &str, found: &mut Found) {
 fn is_allowed(value: &Value, one: &Value) -> bool {
     match (value.as_f64(), one.as_i64()) {
         #[expect(
-            clippy::cast_precision_loss,
-            reason = "compared as the API server does"
+            clippy::cast_possible_truncation,
+            reason = "the API server compares so"
         )]
-        (Some(number), Some(whole)) if value.is_f64() => number.trunc() == whole as f64,
+        (Some(number), Some(whole)) if value.is_f64() => number as i64 == whole,
         _ => is_equal(value, one),
     }
 }
@@ -210,10 +210,10 @@ fn check_number(value: &Value, node: &Node, path: &str, found: &mut Found) {
         };
         found.add(path, format!("must be {than} {maximum}, is {value}"));
     }
-    if let Some(divisor) = multiple_of.filter(|divisor| *divisor > 0.0) {
-        if !is_multiple(value, number, divisor) {
-            found.add(path, format!("must be a multiple of {divisor}, is {value}"));
-        }
+    if let Some(divisor) = multiple_of.filter(|divisor| *divisor > 0.0)
+        && !is_multiple(value, number, divisor)
+    {
+        found.add(path, format!("must be a multiple of {divisor}, is {value}"));
     }
     if let Some(format) = node.format
         && !format.holds(value)
