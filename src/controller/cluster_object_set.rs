@@ -53,6 +53,10 @@ const BLOCKED_AGAIN: Duration = Duration::from_mins(1);
 const LOOK_SOONEST: Duration = Duration::from_secs(2);
 /// How soon it is looked at again after a long time.
 const LOOK_LATEST: Duration = Duration::from_mins(1);
+/// How soon a revision is looked at that was woken before the cache had our own write.
+const WRITE_ARRIVES: Duration = Duration::from_millis(100);
+/// How often a rollout is looked at that nobody wakes. Where nothing changed, that asks the API server nothing.
+const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 /// How often objects of kinds that are not watched are read.
 pub const REREAD: Duration = Duration::from_mins(10);
 
@@ -99,7 +103,8 @@ impl Context {
 /// One pass over one revision.
 pub async fn reconcile(ctx: Arc<Context>, set: Arc<ClusterObjectSet>) -> Next {
     if ctx.memory.is_outdated(&set) {
-        return Next::OnChange; // Our own write is about to arrive.
+        // Our own write is about to arrive. It wakes nobody, but who woke us may have something to tell.
+        return Next::After(WRITE_ARRIVES);
     }
     let step = step::step(&ctx, &set).await;
     let status = status::cluster_object_set(&set, &step.pass, Timestamp::now());
@@ -251,8 +256,12 @@ fn next(ctx: &Context, set: &ClusterObjectSet, step: &Step) -> Next {
         Rollout::Complete => reread.map_or(Next::OnChange, Next::After),
         Rollout::InProgress { .. } => {
             let look = is_unwatched.then(|| look_again(age(set)));
-            let soonest = [until_late, look].into_iter().flatten().min();
-            soonest.map_or(Next::OnChange, Next::After)
+            let times = [until_late, look, Some(LOOK_ANYWAY)];
+            times
+                .into_iter()
+                .flatten()
+                .min()
+                .map_or(Next::OnChange, Next::After)
         }
     }
 }
