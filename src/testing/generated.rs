@@ -77,7 +77,10 @@ fn policy_template() -> String {
     text.push_str("{{- end }}\n");
     for (placeholder, value) in [
         ("CONTROLLER", "{{ include \"oxolm.user\" . }}"),
-        ("DEFAULT-ACCOUNT", "{{ .Values.defaultServiceAccount }}"),
+        (
+            "DEFAULT-ACCOUNT",
+            r#"{{ include "oxolm.defaultServiceAccount" . }}"#,
+        ),
         (
             "EXCLUDED-NAMESPACES",
             "{{ include \"oxolm.excludedNamespaces\" . }}",

@@ -17,6 +17,43 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: olm
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* The annotations of an object: those of all, and those of this one (a map). Nothing when there are none. */ -}}
+{{- define "oxolm.annotations" -}}
+{{- $root := index . 0 -}}
+{{- $own := index . 1 | default dict -}}
+{{- with merge (deepCopy $own) $root.Values.commonAnnotations -}}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* The Secret with the certificate of the content server; nothing when oxolm makes its own. */ -}}
+{{- define "oxolm.tlsSecret" -}}
+{{- $source := .Values.tls.source -}}
+{{- if eq $source "secret" -}}
+{{- required "tls.secretName: tls.source secret needs the name of the Secret" .Values.tls.secretName -}}
+{{- else if or (eq $source "cert-manager") (eq $source "service-ca") -}}
+{{- include "oxolm.fullname" . }}-catalogs-tls
+{{- else if ne $source "self" -}}
+{{- fail (printf "tls.source: expected self, cert-manager, service-ca or secret, got %s" $source) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The account of extensions that name none. */ -}}
+{{- define "oxolm.defaultServiceAccount" -}}
+{{- if and .Values.defaultInstaller.create .Values.defaultServiceAccount -}}
+{{- fail "defaultInstaller.create and defaultServiceAccount: set only one of them" -}}
+{{- end -}}
+{{- if .Values.defaultInstaller.create -}}
+{{ .Release.Namespace }}/{{ .Values.defaultInstaller.name }}
+{{- else -}}
+{{ .Values.defaultServiceAccount }}
+{{- end -}}
 {{- end -}}
 
 {{- define "oxolm.serviceAccountName" -}}
