@@ -116,7 +116,7 @@ pub(crate) async fn a_breaking_change_is_refused(cluster: Arc<Cluster>) -> anyho
 pub(crate) async fn stored_resources_decide(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
     let stage = Stage::set(cluster, "crd-resources").await?;
     let tightened = Bundle {
-        manifests: vec![("crd.yaml", crd!("integer, maximum: 5", "[]"))],
+        manifests: vec![("crd.yaml", crd!("integer, maximum: 5", "[]").to_owned())],
         ..Bundle::new("1.1.0")
     };
     for bundle in [Bundle::new("1.0.0"), tightened] {
