@@ -118,7 +118,7 @@ fn refused_fields(error: &anyhow::Error) -> String {
         .unwrap_or_default();
     causes
         .iter()
-        .map(|cause| format!("{} ", cause.field))
+        .flat_map(|cause| [cause.field.as_str(), " "])
         .collect()
 }
 

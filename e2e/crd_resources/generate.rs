@@ -239,7 +239,7 @@ impl Generator {
             0 => schema["pattern"] = json!("^[0-9]+%?$"),
             1 => schema["maximum"] = json!(10),
             _ => {
-                schema["x-kubernetes-validations"] = json!([{"rule": "self == 5 || self == '5%'"}])
+                schema["x-kubernetes-validations"] = json!([{"rule": "self == 5 || self == '5%'"}]);
             }
         }
         schema
