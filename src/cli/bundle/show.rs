@@ -14,6 +14,7 @@ use super::super::objects::{answer, json_text};
 use super::super::source::Sources;
 use super::Output;
 use crate::bundle::RegistryV1;
+use crate::bundle::csv::{WebhookDefinition, WebhookType};
 use crate::bundle::dependency::dependencies;
 use crate::bundle::requirement::{Requirement, minimum_kubernetes, properties};
 use crate::preflight::permissions::{Danger, Power, powers};
@@ -30,7 +31,8 @@ use crate::upgradeable::maximum;
 ///
 /// `-o json` prints {"bundle","package","version","displayName","installModes":[],"suggestedNamespace",
 /// "needs":[],"objects":[{"apiVersion","kind","namespace","name"}],
-/// "permissions":[{"who","namespace","what","danger"}],"images":[{"image","purposes":[]}]}.
+/// "permissions":[{"who","namespace","what","danger"}],"webhooks":[{"type","name","deployment","about":[]}],
+/// "images":[{"image","purposes":[]}]}.
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = true,
@@ -131,6 +133,41 @@ fn explained(requirement: &Requirement) -> String {
     }
 }
 
+/// What a webhook is asked about: its rules, or the definitions that it converts.
+fn about(webhook: &WebhookDefinition) -> Vec<String> {
+    if webhook.r#type == WebhookType::Conversion {
+        return webhook
+            .conversion_crds
+            .iter()
+            .map(|crd| format!("conversion of {crd}"))
+            .collect();
+    }
+    let list = |rule: &Value, member: &str| {
+        let items = rule.get(member).and_then(Value::as_array);
+        let texts = items.into_iter().flatten().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect::<Vec<_>>()
+    };
+    webhook
+        .rules
+        .iter()
+        .map(|rule| {
+            let groups: Vec<String> = list(rule, "apiGroups")
+                .into_iter()
+                .map(|group| match group.as_str() {
+                    "" => "the core group".to_owned(),
+                    _ => group,
+                })
+                .collect();
+            format!(
+                "{} of {} in {}",
+                list(rule, "operations").join(", "),
+                list(rule, "resources").join(", "),
+                groups.join(", ")
+            )
+        })
+        .collect()
+}
+
 impl Facts {
     fn modes(&self) -> Vec<String> {
         let modes = self.bundle.csv.supported_modes();
@@ -147,6 +184,12 @@ impl Facts {
             })
         };
         let power = |power: &Power| json!({"who": power.who, "namespace": power.namespace, "what": power.what, "danger": power.danger.map(Danger::why)});
+        let webhook = |webhook: &WebhookDefinition| {
+            json!({
+                "type": webhook.r#type.as_str(), "name": webhook.generate_name, "deployment": webhook.deployment_name,
+                "about": about(webhook),
+            })
+        };
         let images = images(&self.bundle).into_iter();
         let images = images.map(|(image, purposes)| json!({"image": image, "purposes": purposes}));
         json!({
@@ -159,6 +202,7 @@ impl Facts {
             "needs": self.needs,
             "objects": self.objects.iter().map(identity).collect::<Vec<_>>(),
             "permissions": self.powers.iter().map(power).collect::<Vec<_>>(),
+            "webhooks": spec.webhook_definitions.iter().map(webhook).collect::<Vec<_>>(),
             "images": images.collect::<Vec<_>>(),
         })
     }
@@ -183,6 +227,15 @@ impl Facts {
         section(&mut out, "needs", self.needs.iter().cloned());
         section(&mut out, "installs", self.installs());
         section(&mut out, "may", self.may());
+        let webhooks = spec.webhook_definitions.iter().map(|webhook| {
+            let about = about(webhook).join("; ");
+            format!(
+                "{} {}: {about}",
+                webhook.r#type.as_str(),
+                webhook.generate_name
+            )
+        });
+        section(&mut out, "is asked about", webhooks);
         let images = images(&self.bundle).into_iter().map(|(image, purposes)| {
             let purposes: Vec<String> = purposes.into_iter().collect();
             format!("{image} ({})", purposes.join("; "))
