@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use crate::api::cluster_object_set::{LifecycleState, ProgressionProbe};
 use crate::api::condition::{self, Condition, ConditionType};
-use crate::api::{ClusterObjectSet, keys};
+use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
 use crate::revision::name::label_value;
 
 /// A service account: who applies.
@@ -122,6 +122,20 @@ pub struct Extension {
     pub uid: String,
     /// The account that it installs as.
     pub account: Option<Account>,
+}
+
+impl Extension {
+    /// The owner reference of its revisions, without `blockOwnerDeletion`.
+    pub fn owner_reference(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: format!("{GROUP}/{VERSION}"),
+            kind: keys::OWNER_KIND_CLUSTER_EXTENSION.to_owned(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: None,
+        }
+    }
 }
 
 /// Whether a revision is an extension's.

@@ -15,8 +15,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPoli
 use serde_json::{Value, json};
 
 use crate::api::cluster_object_set::CollisionProtection;
-use crate::api::keys;
 use crate::api::object::ObjectKey;
+use crate::api::{GROUP, VERSION, keys};
 use crate::apply::discovery::{Discovery, DiscoveryError};
 use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, Deletion, RequestError};
@@ -88,6 +88,12 @@ pub enum ObjectError {
         #[source]
         source: RequestError,
     },
+    /// It lost its owner because its revision is being deleted with `--cascade=orphan`.
+    #[error("reconciling object: reconciling {key}: its revision is being deleted")]
+    Leaving {
+        /// Which.
+        key: Box<ObjectKey>,
+    },
     /// It changed each time that we looked.
     #[error("reconciling object: reconciling {key}: it is changed by somebody else all the time")]
     Restless {
@@ -102,6 +108,7 @@ impl Classify for ObjectError {
             Self::Discover { .. }
             | Self::UnknownKind { .. }
             | Self::Request { .. }
+            | Self::Leaving { .. }
             | Self::Restless { .. } => Disposition::Retry,
         }
     }
@@ -112,7 +119,10 @@ impl ObjectError {
     pub fn is_forbidden(&self) -> bool {
         match self {
             Self::Request { source, .. } => source.is_forbidden(),
-            Self::Discover { .. } | Self::UnknownKind { .. } | Self::Restless { .. } => false,
+            Self::Discover { .. }
+            | Self::UnknownKind { .. }
+            | Self::Leaving { .. }
+            | Self::Restless { .. } => false,
         }
     }
 }
@@ -126,6 +136,8 @@ pub enum Step {
     Create,
     /// Its fields are made ours after it was created.
     Claim,
+    /// Its revision is read again before it is taken back.
+    Confirm,
     /// It is ours and applied.
     Update,
     /// It was not ours and is applied.
@@ -144,6 +156,7 @@ impl std::fmt::Display for Step {
             Self::Read => "getting resource",
             Self::Create => "creating resource",
             Self::Claim => "migrating managed fields",
+            Self::Confirm => "reading its revision",
             Self::Update => "patching (modified)",
             Self::Adopt => "patching (owner change)",
             Self::Disown => "removing owner",
@@ -155,6 +168,8 @@ impl std::fmt::Display for Step {
 
 /// The objects of one revision, through the account's client.
 pub struct Objects<'a> {
+    /// The controller's own client.
+    pub own: &'a Client,
     /// Acts as the account.
     pub client: &'a Client,
     /// Knows what kinds are called.
@@ -281,6 +296,9 @@ impl Objects<'_> {
             Standing::Own => (Step::Update, Action::Updated),
             Standing::Adopt => (Step::Adopt, Action::Adopted),
         };
+        if step == Step::Adopt && metadata.owner_references.is_none() {
+            self.confirm(item).await?;
+        }
         let resource = self.served(&item.key).await?;
         let mut desired = prepare(self.claim, &item.object, Some(&metadata));
         let mut live = live;
@@ -308,6 +326,28 @@ impl Objects<'_> {
             Ok(object) => done(action, object),
             Err(error) if error.is_conflict() => Ok(None),
             Err(source) => Err(failed(&item.key, step, source)),
+        }
+    }
+
+    /// Makes sure that our revision is not on its way out, as the API server knows it.
+    ///
+    /// An object without owner may just have lost it to `--cascade=orphan`, before we saw that the revision is
+    /// deleted. Were it given its old owner again, the garbage collector would delete it.
+    async fn confirm(&self, item: &Item) -> Result<(), ObjectError> {
+        let url = request::path(GROUP, VERSION, None, "clusterobjectsets");
+        let read = request::get(self.own, &url, &self.claim.name).await;
+        let live = read.map_err(|source| failed(&item.key, Step::Confirm, source))?;
+        let stays = live.is_some_and(|live| {
+            let metadata = metadata_of(&live);
+            metadata.uid.as_deref() == Some(self.claim.uid.as_str())
+                && metadata.deletion_timestamp.is_none()
+        });
+        if stays {
+            Ok(())
+        } else {
+            Err(ObjectError::Leaving {
+                key: Box::new(item.key.clone()),
+            })
         }
     }
 

@@ -10,6 +10,7 @@ use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 
+use crate::api::cluster_object_set::LifecycleState;
 use crate::api::{GROUP, VERSION, keys};
 use crate::apply::objects::metadata_of;
 use crate::apply::secrets;
@@ -18,7 +19,7 @@ use crate::identity::request::{self, RequestError, path};
 use crate::revision::name::label_value;
 use crate::revision::pack::{PackError, Packed, pack};
 use crate::revision::plan::{Desired, RevisionPlan, expired, free_number, plan};
-use crate::revision::{Belonging, Revision};
+use crate::revision::{Belonging, Extension, Revision};
 
 /// The plural name of revisions.
 const PLURAL: &str = "clusterobjectsets";
@@ -64,6 +65,24 @@ pub enum RevisionError {
         #[source]
         source: RequestError,
     },
+    /// Whether revisions may be taken back could not be found out.
+    #[error("taking back the revisions of {name}")]
+    TakeBack {
+        /// The extension.
+        name: String,
+        /// Why.
+        #[source]
+        source: RequestError,
+    },
+    /// Secrets that nobody needs could not be deleted.
+    #[error("deleting the Secrets that are left of {name}")]
+    DropSecrets {
+        /// The extension.
+        name: String,
+        /// Why.
+        #[source]
+        source: RequestError,
+    },
     /// A revision could not be deleted.
     #[error("deleting {name} Revision")]
     Delete {
@@ -89,6 +108,8 @@ impl Classify for RevisionError {
             Self::Pack(error) => error.disposition(),
             Self::Create { .. }
             | Self::Patch { .. }
+            | Self::TakeBack { .. }
+            | Self::DropSecrets { .. }
             | Self::Delete { .. }
             | Self::Squatted { .. } => Disposition::Retry,
         }
@@ -149,6 +170,7 @@ impl Revisions<'_> {
             RevisionPlan::Create { number, name } => {
                 for revision in expired(existing) {
                     self.delete(revision).await?;
+                    self.drop_secrets(&revision.name, &[]).await?;
                 }
                 self.create(number, name, desired, is_taken).await
             }
@@ -164,6 +186,75 @@ impl Revisions<'_> {
             .await
     }
 
+    /// Makes `extension` the controller of those of its revisions that have no owner: they were restored from a backup,
+    /// or orphaned.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn take_back(
+        &self,
+        extension: &Extension,
+        existing: &[Revision],
+    ) -> Result<(), RevisionError> {
+        let restored: Vec<&Revision> = existing
+            .iter()
+            .filter(|revision| revision.belonging == Belonging::Restored && !revision.is_deleting)
+            .collect();
+        if restored.is_empty() || !self.stays(extension).await? {
+            return Ok(());
+        }
+        for revision in restored {
+            let owner = extension.owner_reference();
+            // The UID is checked: another object may have that name by now.
+            let patch = json!({"metadata": {"uid": revision.uid, "ownerReferences": [owner]}});
+            match self.patch(&revision.name, patch).await {
+                Err(RevisionError::Patch { source, .. })
+                    if source.is_conflict() || source.is_not_found() => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets revisions go, for `--cascade=orphan`: the extension is no longer among their owners.
+    ///
+    /// The garbage collector does it, too, but not before it knows our kinds; then it would delete them instead.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn let_go(&self, existing: &[Revision]) -> Result<(), RevisionError> {
+        let owned = existing
+            .iter()
+            .filter(|revision| revision.belonging == Belonging::Owned && !revision.is_deleting);
+        for revision in owned {
+            let patch = json!({"metadata": {"uid": revision.uid, "ownerReferences": null}});
+            match self.patch(&revision.name, patch).await {
+                Err(RevisionError::Patch { source, .. })
+                    if source.is_conflict() || source.is_not_found() => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the extension, as the API server knows it, is not on its way out.
+    ///
+    /// A revision without owner may just have lost it to `--cascade=orphan`, before we saw that the extension is
+    /// deleted. Were it given its old owner again, the garbage collector would delete it.
+    async fn stays(&self, extension: &Extension) -> Result<bool, RevisionError> {
+        let url = path(GROUP, VERSION, None, "clusterextensions");
+        let read = request::get(self.client, &url, &extension.name).await;
+        let live = read.map_err(|source| RevisionError::TakeBack {
+            name: extension.name.clone(),
+            source,
+        })?;
+        Ok(live.is_some_and(|live| {
+            let metadata = metadata_of(&live);
+            metadata.uid.as_deref() == Some(extension.uid.as_str())
+                && metadata.deletion_timestamp.is_none()
+        }))
+    }
+
     /// Deletes all revisions that the extension controls; each takes its objects down before it goes.
     ///
     /// Whoever deletes an extension with `--cascade=orphan` wants them to stay: then do not call this.
@@ -174,12 +265,16 @@ impl Revisions<'_> {
         let owned = existing
             .iter()
             .filter(|revision| revision.belonging == Belonging::Owned);
-        let mut left = Vec::new();
+        let (mut left, mut is_begun) = (Vec::new(), false);
         for revision in owned {
             if !revision.is_deleting {
                 self.delete(revision).await?;
+                is_begun = true;
             }
             left.push(revision.name.clone());
+        }
+        if is_begun {
+            self.drop_leftovers(existing).await?;
         }
         if left.is_empty() {
             Ok(Uninstall::Done)
@@ -276,6 +371,43 @@ impl Revisions<'_> {
                 source,
             })?;
         self.drop_secrets(name, &names).await
+    }
+
+    /// Deletes the Secrets of the extension that have no owner to go with: of revisions that are gone, or that were
+    /// restored when they were archived already. What is to be taken down needs its Secrets.
+    async fn drop_leftovers(&self, existing: &[Revision]) -> Result<(), RevisionError> {
+        let mut labels = existing.iter().map(|revision| &revision.labels);
+        let Some(owner) = labels.find_map(|labels| labels.get(keys::OWNER_NAME)) else {
+            return Ok(());
+        };
+        let needed: Vec<String> = existing
+            .iter()
+            .filter(|revision| revision.state == LifecycleState::Active)
+            .map(|revision| label_value(&revision.name))
+            .collect();
+        let failed = |source| RevisionError::DropSecrets {
+            name: owner.clone(),
+            source,
+        };
+        let url = path("", "v1", Some(self.system_namespace), "secrets");
+        let selector = format!("{}={owner}", keys::OWNER_NAME);
+        let found = request::select(self.client, &url, &selector).await;
+        for secret in &found.map_err(failed)? {
+            let metadata = metadata_of(secret);
+            let is_needed = metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(keys::REVISION_NAME))
+                .is_none_or(|name| needed.contains(name));
+            if is_needed || !metadata.owner_references.unwrap_or_default().is_empty() {
+                continue;
+            }
+            let name = metadata.name.unwrap_or_default();
+            request::delete(self.client, &url, &name, &DeleteParams::default())
+                .await
+                .map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Deletes the Secrets of revision `name` but those in `wanted` and those that have an owner.

@@ -60,6 +60,9 @@ use crate::status::cluster_extension::{
 /// The time between two looks at what is being taken down; its changes are seen at once anyway.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
+/// The finalizer of `kubectl delete --cascade=orphan`.
+const ORPHAN: &str = "orphan";
+
 /// What the reconciler needs.
 pub struct Context {
     /// Writes as oxolm itself.
@@ -228,6 +231,12 @@ async fn step(extension: &Arc<ClusterExtension>, ctx: &Context) -> Outcome {
             };
         }
     };
+    if let Err(error) = take_back(&identity, &revisions, ctx).await {
+        return Outcome::Unobserved {
+            failure: Failure::of(&error),
+            observed,
+        };
+    }
     let installed = revision::states(&revisions)
         .installed
         .map(|revision| revision.bundle);
@@ -293,6 +302,20 @@ async fn step(extension: &Arc<ClusterExtension>, ctx: &Context) -> Outcome {
             warnings,
         },
     }
+}
+
+/// Becomes the owner of revisions that were restored or orphaned, whatever becomes of resolution: they are to go when
+/// the extension goes.
+async fn take_back(
+    extension: &Extension,
+    revisions: &[Revision],
+    ctx: &Context,
+) -> Result<(), RevisionError> {
+    let operations = Revisions {
+        client: &ctx.client,
+        system_namespace: &ctx.system_namespace,
+    };
+    operations.take_back(extension, revisions).await
 }
 
 async fn existing(
@@ -727,6 +750,15 @@ async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Option<Outcom
         client: &ctx.client,
         system_namespace: &ctx.system_namespace,
     };
+    if extension.finalizers().iter().any(|one| one == ORPHAN) {
+        return match operations.let_go(&revisions).await {
+            Ok(()) => release(extension, observed, ctx).await,
+            Err(error) => Some(Outcome::Unobserved {
+                failure: Failure::of(&error),
+                observed,
+            }),
+        };
+    }
     match operations.uninstall(&revisions).await {
         Ok(Uninstall::Done) => match remove_finalizer(extension, ctx).await {
             Ok(()) => {
@@ -745,6 +777,27 @@ async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Option<Outcom
         }),
         Err(error) => Some(Outcome::Unobserved {
             failure: Failure::of(&error),
+            observed,
+        }),
+    }
+}
+
+/// Lets an extension go whose deletion was asked for with `--cascade=orphan`: its revisions stay, and keep up their
+/// objects, until an extension of the same name and account takes them back.
+async fn release(
+    extension: &ClusterExtension,
+    observed: Observed,
+    ctx: &Context,
+) -> Option<Outcome> {
+    let name = extension.name_any();
+    match remove_finalizer(extension, ctx).await {
+        Ok(()) => {
+            info!(extension = name, "let go; what is installed stays");
+            ctx.memory.forget(&name);
+            None
+        }
+        Err(error) => Some(Outcome::Uninstalling {
+            message: chain(&error),
             observed,
         }),
     }

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value, json};
 
 use crate::api::cluster_object_set::{
     ClusterObjectSetSpec, CollisionProtection, LifecycleState, Phase as WirePhase, ProgressionProbe,
 };
-use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
+use crate::api::{ClusterObjectSet, keys};
 use crate::oci::digest::Digest;
 use crate::revision::name::{label_value, revision_name};
 use crate::revision::pack::content_digest;
 use crate::revision::phase::{ObjectMarks, Phase};
-use crate::revision::{Account, Belonging, BundleIdentity, Extension, Revision};
+use crate::revision::{Account, BundleIdentity, Extension, Revision};
 
 /// How many archived revisions are kept as history.
 pub const HISTORY: usize = 5;
@@ -173,7 +172,7 @@ impl Desired {
                 .filter_map(|(key, value)| Some((key.to_owned(), value?)))
                 .collect(),
         );
-        set.metadata.owner_references = Some(vec![self.owner()]);
+        set.metadata.owner_references = Some(vec![self.extension.owner_reference()]);
         // From the start, which saves a request and leaves no moment without.
         set.metadata.finalizers = Some(vec![keys::FINALIZER_TEARDOWN.to_owned()]);
         set
@@ -200,18 +199,6 @@ impl Desired {
         annotations
     }
 
-    /// The owner reference to the extension, without `blockOwnerDeletion`.
-    fn owner(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: format!("{GROUP}/{VERSION}"),
-            kind: keys::OWNER_KIND_CLUSTER_EXTENSION.to_owned(),
-            name: self.extension.name.clone(),
-            uid: self.extension.uid.clone(),
-            controller: Some(true),
-            block_owner_deletion: None,
-        }
-    }
-
     /// What must change on `revision`, whose content is already as desired.
     fn patch_of(&self, revision: &Revision) -> Option<Value> {
         let mut metadata = Map::new();
@@ -234,9 +221,6 @@ impl Desired {
             .collect();
         if !wanted.is_empty() {
             metadata.insert("labels".to_owned(), Value::Object(wanted));
-        }
-        if revision.belonging == Belonging::Restored {
-            metadata.insert("ownerReferences".to_owned(), json!([self.owner()]));
         }
         let mut spec = Map::new();
         if revision.progress_deadline_minutes != self.progress_deadline_minutes {
@@ -389,12 +373,6 @@ mod tests {
             patched(&catalog),
             json!({"metadata": {"annotations": {keys::CATALOG: "c"}}})
         );
-        let mut restored = set.clone();
-        restored.metadata.owner_references = None;
-        let RevisionPlan::Patch { patch, .. } = planned(&[restored], &first) else {
-            panic!("a restored revision gets its owner back");
-        };
-        assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "ext");
     }
 
     #[test]

@@ -379,6 +379,7 @@ impl<'a> Work<'a> {
 
     fn objects<'b>(&'b self, lives: &'b (dyn Fn(&CrdOwner) -> bool + Sync)) -> Objects<'b> {
         Objects {
+            own: &self.ctx.client,
             client: &self.client,
             discovery: &self.ctx.discovery,
             claim: &self.claim,

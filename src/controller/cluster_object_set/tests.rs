@@ -19,6 +19,7 @@ use crate::revision::probe::default_probes;
 use crate::revision::{Account, BundleIdentity, Extension, Revision, revisions_of};
 use crate::testing::api_server::ApiServer;
 
+mod orphans;
 mod overtaken;
 mod unwatched;
 

@@ -59,6 +59,10 @@ impl Work<'_> {
             return release(self.ctx, self.set).await;
         }
         let content = match self.read().await {
+            // The garbage collector did what `--cascade=orphan` asks for while nobody was here to see the finalizer.
+            Ok(resolved) if !resolved.unowned.is_empty() => {
+                return release(self.ctx, self.set).await;
+            }
             Ok(resolved) => resolved.content,
             Err(error) if is_over(self.set) || error.disposition() != Disposition::Retry => {
                 let mut step = release(self.ctx, self.set).await;

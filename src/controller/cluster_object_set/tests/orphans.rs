@@ -1,0 +1,142 @@
+//! Revisions without owner: orphaned, or restored from a backup.
+
+use super::*;
+
+const SET: &str = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
+
+fn deletions(cluster: &Cluster) -> Vec<String> {
+    let writes = cluster.writes().into_iter();
+    writes.filter(|write| write.contains("DELETE")).collect()
+}
+
+#[tokio::test]
+async fn secrets_of_an_archived_revision_that_was_restored_go_with_it() {
+    let cluster = Cluster::new().await;
+    cluster
+        .install("e-1", &desired("1.0.0", &[config("1")]))
+        .await;
+    cluster
+        .install("e-2", &desired("2.0.0", &[config("2")]))
+        .await;
+    cluster.passes("e-1").await;
+    let secrets = cluster.server.paths("/namespaces/system/secrets/e-1-");
+    assert_eq!(secrets.len(), 1);
+    let restored = json!({"metadata": {"ownerReferences": null}});
+    cluster.server.edit(&secrets[0], &restored);
+    let existing = cluster.revisions();
+    cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+    assert_eq!(cluster.server.object(&secrets[0]), None);
+}
+
+#[tokio::test]
+async fn an_object_that_is_being_orphaned_is_not_given_its_owner_again() {
+    let cluster = Cluster::new().await;
+    cluster
+        .install("e-1", &desired("1.0.0", &[config("1")]))
+        .await;
+    let stale = Arc::new(cluster.set("e-1").unwrap());
+    let deleted = json!({"metadata": {"deletionTimestamp": Timestamp::now().to_string(), "finalizers": [keys::FINALIZER_TEARDOWN, "orphan"]}});
+    cluster.server.edit(SET, &deleted);
+    let orphaned = json!({"metadata": {"ownerReferences": null}});
+    cluster.server.edit(CONFIG, &orphaned);
+    // The watch of the object is ahead of that of the revision.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    cluster.server.requests();
+    assert_eq!(reconcile(cluster.ctx.clone(), stale).await, Next::Retry);
+    let stored = cluster.server.object(CONFIG).unwrap();
+    assert_eq!(stored["metadata"].get("ownerReferences"), None);
+    assert_eq!(deletions(&cluster), Vec::<String>::new());
+}
+
+/// Does what the garbage collector does when the revision is deleted with `--cascade=orphan`.
+fn orphan_everything(cluster: &Cluster) {
+    let orphaned = json!({"metadata": {"ownerReferences": null}});
+    for path in cluster.server.paths("/") {
+        let is_object = cluster.server.object(&path).is_some_and(|object| {
+            object.pointer("/metadata/ownerReferences/0/name") == Some(&json!("e-1"))
+        });
+        if is_object {
+            cluster.server.edit(&path, &orphaned);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_orphaned_while_nobody_was_here_stays() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    orphan_everything(&cluster);
+    // The garbage collector has removed its finalizer again; only ours is left.
+    let deleted = json!({"metadata": {"deletionTimestamp": Timestamp::now().to_string()}});
+    cluster.server.edit(SET, &deleted);
+    let next = cluster.restarted().await;
+    next.server.requests();
+    next.passes("e-1").await;
+    assert!(next.set("e-1").is_none());
+    assert_eq!(deletions(&next), Vec::<String>::new());
+    assert!(next.server.object(CRD).is_some());
+    // The next revision of the same extension takes everything over where it stands.
+    let before = next.server.object(DEPLOYMENT).unwrap()["metadata"]["uid"].clone();
+    next.install("e-1", &desired("1.0.0", &operator())).await;
+    assert_eq!(
+        next.server.object(DEPLOYMENT).unwrap()["metadata"]["uid"],
+        before
+    );
+    assert_eq!(next.owner(CONFIG), "e-1");
+}
+
+#[tokio::test]
+async fn all_revisions_without_owner_are_taken_back_also_archived_ones() {
+    let cluster = Cluster::new().await;
+    cluster
+        .install("e-1", &desired("1.0.0", &[config("1")]))
+        .await;
+    cluster
+        .install("e-2", &desired("2.0.0", &[config("2")]))
+        .await;
+    cluster.passes("e-1").await;
+    for name in ["e-1", "e-2"] {
+        let path = SET.replace("e-1", name);
+        let restored = json!({"metadata": {"ownerReferences": null}, "status": null});
+        cluster.server.edit(&path, &restored);
+    }
+    let added = cluster.server.add(&json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": "e"}, "spec": {},
+    }));
+    let uid = added["metadata"]["uid"].as_str().unwrap().to_owned();
+    let again = Extension {
+        uid: uid.clone(),
+        ..extension()
+    };
+    let sets = ["e-1", "e-2"].map(|name| cluster.set(name).unwrap());
+    let existing = revisions_of(&sets, &again);
+    assert_eq!(existing.len(), 2);
+    let revisions = cluster.ctx.revisions();
+    // One that is gone by now, as the API server knows, takes nothing back.
+    let gone = Extension {
+        uid: "gone".into(),
+        ..extension()
+    };
+    revisions.take_back(&gone, &existing).await.unwrap();
+    assert_eq!(cluster.set("e-2").unwrap().metadata.owner_references, None);
+    revisions.take_back(&again, &existing).await.unwrap();
+    for name in ["e-1", "e-2"] {
+        let owners = cluster.set(name).unwrap().metadata.owner_references;
+        assert_eq!(owners.unwrap()[0].uid, uid, "{name}");
+    }
+    // Nothing is left to take back.
+    cluster.server.requests();
+    let sets = ["e-1", "e-2"].map(|name| cluster.set(name).unwrap());
+    let existing = revisions_of(&sets, &again);
+    revisions.take_back(&again, &existing).await.unwrap();
+    assert_eq!(cluster.server.requests(), Vec::<String>::new());
+    // Let go again, they have no owner, and stay.
+    revisions.let_go(&existing).await.unwrap();
+    for name in ["e-1", "e-2"] {
+        let metadata = cluster.set(name).unwrap().metadata;
+        assert_eq!(metadata.owner_references, None, "{name}");
+        assert_eq!(metadata.deletion_timestamp, None, "{name}");
+    }
+}
