@@ -28,8 +28,12 @@ const OWN: &[(&str, &str)] = &[
     ("config.openshift.io/clusteroperators", "*"),
 ];
 
-/// Accounts that install into another namespace too, since their operators watch it: home, and the other one.
-const ELSEWHERE: &[(&str, &str)] = &[("single-namespace", "default")];
+/// Accounts that write into another namespace too, since their operators watch it or somebody lets them: home, and the
+/// other one.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("single-namespace", "default"),
+    ("mislabelled-tenant", "mislabelled"),
+];
 
 /// Every write to an object of a bundle was done as the account of its extension; oxolm itself wrote only what is its own.
 pub(crate) async fn who_wrote_what(_cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {

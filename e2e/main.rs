@@ -28,7 +28,9 @@ mod recover;
 mod rendering;
 mod resolution;
 mod restart;
+mod restore;
 mod revision;
+mod rollout;
 mod seeds;
 mod tenants;
 mod uninstall;
@@ -141,6 +143,23 @@ const STORIES: &[Story] = &[
         recover::what_users_add_stays
     ),
     story!(
+        "rollout::adoption_is_asked_for",
+        rollout::adoption_is_asked_for
+    ),
+    story!("rollout::a_forced_way_back", rollout::a_forced_way_back),
+    story!(
+        "rollout::a_label_of_somebody_else_means_nothing",
+        rollout::a_label_of_somebody_else_means_nothing
+    ),
+    story!(
+        "uninstall::everything_is_deleted_in_one_command",
+        uninstall::everything_is_deleted_in_one_command
+    ),
+    story!(
+        "uninstall::what_is_orphaned_stays_and_is_taken_back",
+        uninstall::what_is_orphaned_stays_and_is_taken_back
+    ),
+    story!(
         "uninstall::without_its_account_everything_goes",
         uninstall::without_its_account_everything_goes
     ),
@@ -205,10 +224,16 @@ const STORIES: &[Story] = &[
 ];
 
 /// Told one by one: they stop oxolm.
-const STOPPING: &[Story] = &[story!(
-    "restart::killed_in_an_upgrade",
-    restart::killed_in_an_upgrade
-)];
+const STOPPING: &[Story] = &[
+    story!(
+        "restart::killed_in_an_upgrade",
+        restart::killed_in_an_upgrade
+    ),
+    story!(
+        "restore::a_backup_is_applied_again",
+        restore::a_backup_is_applied_again
+    ),
+];
 
 /// Told when all others are over: it reads what they left in the audit log.
 const LAST: &[Story] = &[story!("audit::who_wrote_what", audit::who_wrote_what)];

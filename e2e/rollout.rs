@@ -1,0 +1,9 @@
+//! What stands in the way of a rollout: objects of others, false labels, broken versions.
+
+mod adoption;
+mod attack;
+mod back;
+
+pub(crate) use adoption::adoption_is_asked_for;
+pub(crate) use attack::a_label_of_somebody_else_means_nothing;
+pub(crate) use back::a_forced_way_back;

@@ -1,0 +1,62 @@
+//! Annotation `oxolm.dev/adopt`.
+
+use std::sync::Arc;
+
+use anyhow::ensure;
+use oxolm::api::condition::ConditionType;
+use serde_json::{Value, json};
+
+use crate::harness::package::Bundle;
+use crate::harness::stage::Stage;
+use crate::harness::wait::message;
+use crate::harness::{Cluster, Outcome, objects};
+
+/// Objects of an earlier installation are left alone by default; `unowned` takes what nobody controls, `all` the rest.
+pub(crate) async fn adoption_is_asked_for(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
+    let stage = Stage::set(cluster, "adopted").await?;
+    stage.offer(&[Bundle::new("1.0.0")]).await?;
+    let free = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: adopted-settings, namespace: adopted}\ndata: {version: '0', mine: stays}\n";
+    objects::apply(&stage.cluster.client, free).await?;
+    let uid = stage.get(&stage.settings_path()).await?["metadata"]["uid"].clone();
+    let held = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "adopted-manager", "namespace": "adopted", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "adopted-settings", "uid": uid, "controller": true}]}});
+    objects::apply(&stage.cluster.client, &held.to_string()).await?;
+
+    let adopt = |value: &str| json!({"metadata": {"annotations": {"oxolm.dev/adopt": value}}});
+    let retried = async |text: &str| {
+        let retrying = "True/Retrying";
+        stage
+            .until_condition(ConditionType::Progressing, retrying, text)
+            .await
+    };
+    stage.add_extension(&json!({})).await?;
+    retried("Object ConfigMap.v1 adopted/adopted-settings").await?;
+    ensure!(
+        stage.get(&stage.settings_path()).await?["data"]["version"] == "0",
+        "it is left alone"
+    );
+
+    stage.patch_extension(&adopt("unowned")).await?;
+    stage
+        .until_set("adopted-2", ConditionType::Progressing, "True/Retrying")
+        .await?;
+    let told = retried("Object ServiceAccount.v1 adopted/adopted-manager").await?;
+    let told = message(&told, ConditionType::Progressing);
+    ensure!(!told.contains("Object ConfigMap.v1"), "{told}");
+
+    stage.patch_extension(&adopt("all")).await?;
+    stage.until_installed("1.0.0").await?;
+    let map: Value = stage.get(&stage.settings_path()).await?;
+    ensure!(map["metadata"]["uid"] == uid, "it is the same object");
+    ensure!(
+        map["data"] == json!({"version": "1.0.0", "mine": "stays"}),
+        "{map}"
+    );
+    ensure!(
+        map["metadata"]["ownerReferences"][0]["kind"] == "ClusterObjectSet",
+        "{map}"
+    );
+    stage.clear().await?;
+    Ok(Outcome::Passed)
+}

@@ -1,0 +1,80 @@
+//! `kubectl delete --cascade=orphan`.
+
+use std::sync::Arc;
+
+use anyhow::ensure;
+use serde_json::{Value, json};
+
+use crate::harness::package::Bundle;
+use crate::harness::stage::Stage;
+use crate::harness::wait::{self, until_true};
+use crate::harness::{Cluster, Outcome};
+use crate::revision::set_path;
+
+/// An extension, then a revision, deleted so: everything stays where it is, and the next one takes it back.
+pub(crate) async fn what_is_orphaned_stays_and_is_taken_back(
+    cluster: Arc<Cluster>,
+) -> anyhow::Result<Outcome> {
+    let stage = Stage::set(cluster, "orphaned").await?;
+    stage
+        .offer(&[Bundle::new("1.0.0"), Bundle::new("1.1.0")])
+        .await?;
+    stage.add_extension(&json!({"version": "1.0.0"})).await?;
+    stage.until_installed("1.0.0").await?;
+    stage.change_extension(&json!({"version": "1.1.0"})).await?;
+    stage.until_installed("1.1.0").await?;
+    let before = uids(&stage).await?;
+
+    let orphan = json!({"propagationPolicy": "Orphan"});
+    let path = "/apis/olm.operatorframework.io/v1/clusterextensions/orphaned";
+    stage.remove(path, &orphan).await?;
+    wait::until_gone(&stage.cluster, &stage.extensions(), "orphaned").await?;
+    ensure!(uids(&stage).await? == before, "everything stays");
+    let second = stage.get(&set_path("orphaned-2")).await?;
+    ensure!(second["metadata"]["ownerReferences"].is_null(), "{second}");
+    ensure!(second["spec"]["lifecycleState"] == "Active");
+
+    // It is kept up meanwhile.
+    stage.remove(&stage.settings_path(), &json!({})).await?;
+    stage.until_exists(&stage.settings_path(), true).await?;
+    let before = uids(&stage).await?;
+    stage.add_extension(&json!({"version": "1.1.0"})).await?;
+    let extension = stage.until_installed("1.1.0").await?;
+    let uid = json!(extension.metadata.uid);
+    for name in ["orphaned-1", "orphaned-2"] {
+        let set = stage.get(&set_path(name)).await?;
+        ensure!(set["metadata"]["ownerReferences"][0]["uid"] == uid, "{set}");
+    }
+    ensure!(uids(&stage).await? == before, "nothing is made anew");
+
+    // Now the revision alone: its extension makes another one for what stands there.
+    let old = stage.get(&set_path("orphaned-2")).await?["metadata"]["uid"].clone();
+    stage.remove(&set_path("orphaned-2"), &orphan).await?;
+    let is_replaced = async || {
+        let sets = stage.get("/apis/olm.operatorframework.io/v1/clusterobjectsets?labelSelector=olm.operatorframework.io/owner-name=orphaned").await?;
+        let active: Vec<&Value> = sets["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|set| set["spec"]["lifecycleState"] == "Active")
+            .collect();
+        Ok(active.len() == 1 && active[0]["metadata"]["uid"] != old)
+    };
+    until_true(&stage.cluster, "there is another revision", is_replaced).await?;
+    stage.until_installed("1.1.0").await?;
+    ensure!(uids(&stage).await? == before, "nothing is made anew");
+    stage.clear().await?;
+    for path in stage.object_paths() {
+        ensure!(!stage.exists(&path).await?, "{path} is gone");
+    }
+    Ok(Outcome::Passed)
+}
+
+/// The UIDs of all objects of the bundle.
+pub(crate) async fn uids(stage: &Stage) -> anyhow::Result<Vec<Value>> {
+    let mut uids = Vec::new();
+    for path in stage.object_paths() {
+        uids.push(stage.get(&path).await?["metadata"]["uid"].clone());
+    }
+    Ok(uids)
+}
