@@ -29,7 +29,7 @@ pub mod stored;
 mod string_form;
 mod text;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use definition::{Definition, DefinitionError};
@@ -37,6 +37,7 @@ pub use definition::{Definition, DefinitionError};
 use definition::{ConversionStrategy, Version};
 use flatten::flatten;
 use property::{Complaint, compare};
+use shape::{Record, is_same_record};
 
 use crate::error::quoted;
 
@@ -222,10 +223,11 @@ pub fn check(old: Option<&Definition>, new: &Definition) -> Vec<Finding> {
     let Some(old) = old else {
         return Vec::new();
     };
+    let (before, after) = (nodes_of(old), nodes_of(new));
     let groups = [
-        crd_wide(old, new),
-        same_versions(old, new),
-        served_versions(old, new),
+        crd_wide(old, new, &before, &after),
+        same_versions(&before, &after),
+        served_versions(new, &before, &after),
         neglected::look(old, new),
     ];
     let mut findings = Vec::new();
@@ -267,7 +269,29 @@ pub fn refusal(crd: &str, findings: &[Finding]) -> String {
     )
 }
 
-fn crd_wide(old: &Definition, new: &Definition) -> Vec<Finding> {
+/// The versions of a CRD with the nodes of their schemas.
+fn nodes_of(crd: &Definition) -> Vec<VersionNodes<'_>> {
+    crd.versions
+        .iter()
+        .map(|version| VersionNodes {
+            version,
+            nodes: flatten(version.schema.as_ref()),
+        })
+        .collect()
+}
+
+/// A version and the nodes of its schema, by path.
+struct VersionNodes<'a> {
+    version: &'a Version,
+    nodes: BTreeMap<String, &'a Record>,
+}
+
+fn crd_wide(
+    old: &Definition,
+    new: &Definition,
+    before: &[VersionNodes<'_>],
+    after: &[VersionNodes<'_>],
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     if old.scope != new.scope {
         findings.push(Finding::crd_wide(
@@ -292,12 +316,12 @@ fn crd_wide(old: &Definition, new: &Definition) -> Vec<Finding> {
             &format!("stored versions removed : [{}]", gone.join(" ")),
         ));
     }
-    for (old, new) in common_versions(old, new) {
-        let kept = flatten(new.schema.as_ref());
-        for path in flatten(old.schema.as_ref()).into_keys() {
-            if !kept.contains_key(&path) {
-                let text = format!("removed field : {}.{path}", new.name);
-                let version = new.name.clone();
+    for (old, new) in common_versions(before, after) {
+        for path in old.nodes.keys() {
+            if !new.nodes.contains_key(path) {
+                let version = new.version.name.clone();
+                let text = format!("removed field : {version}.{path}");
+                let path = path.clone();
                 let place = Place::Removed { version, path };
                 findings.push(Finding::new(
                     Severity::Error,
@@ -313,19 +337,20 @@ fn crd_wide(old: &Definition, new: &Definition) -> Vec<Finding> {
 
 /// The versions of the old CRD that the new one has, too.
 fn common_versions<'a>(
-    old: &'a Definition,
-    new: &'a Definition,
-) -> impl Iterator<Item = (&'a Version, &'a Version)> {
-    old.versions
-        .iter()
-        .filter_map(|old| Some((old, new.version(&old.name)?)))
+    old: &'a [VersionNodes<'a>],
+    new: &'a [VersionNodes<'a>],
+) -> impl Iterator<Item = (&'a VersionNodes<'a>, &'a VersionNodes<'a>)> {
+    old.iter().filter_map(|old| {
+        let is_same = |new: &&VersionNodes<'_>| new.version.name == old.version.name;
+        Some((old, new.iter().find(is_same)?))
+    })
 }
 
-fn same_versions(old: &Definition, new: &Definition) -> Vec<Finding> {
+fn same_versions(old: &[VersionNodes<'_>], new: &[VersionNodes<'_>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (old, new) in common_versions(old, new) {
         for (path, complaint) in compare_versions(old, new) {
-            let version = old.name.clone();
+            let version = old.version.name.clone();
             let place = Place::Version { version, path };
             findings.push(Finding::new(
                 Severity::Error,
@@ -339,18 +364,26 @@ fn same_versions(old: &Definition, new: &Definition) -> Vec<Finding> {
 }
 
 /// The complaints about every node of the older schema.
-fn compare_versions(old: &Version, new: &Version) -> Vec<(String, Complaint)> {
-    let new = flatten(new.schema.as_ref());
+fn compare_versions(old: &VersionNodes<'_>, new: &VersionNodes<'_>) -> Vec<(String, Complaint)> {
     let mut complaints = Vec::new();
-    for (path, node) in flatten(old.schema.as_ref()) {
-        let found = compare(node, new.get(&path).copied());
+    if let (Some(before), Some(after)) = (&old.version.schema, &new.version.schema)
+        && is_same_record(before, after)
+    {
+        return complaints;
+    }
+    for (path, node) in &old.nodes {
+        let found = compare(node, new.nodes.get(path).copied());
         complaints.extend(found.into_iter().map(|complaint| (path.clone(), complaint)));
     }
     complaints
 }
 
-fn served_versions(old: &Definition, new: &Definition) -> Vec<Finding> {
-    if new.conversion == ConversionStrategy::Webhook {
+fn served_versions(
+    crd: &Definition,
+    old: &[VersionNodes<'_>],
+    new: &[VersionNodes<'_>],
+) -> Vec<Finding> {
+    if crd.conversion == ConversionStrategy::Webhook {
         return Vec::new();
     }
     let known: BTreeSet<_> = served_pairs(old)
@@ -378,14 +411,18 @@ fn served_versions(old: &Definition, new: &Definition) -> Vec<Finding> {
 }
 
 /// The complaints about every served version against every higher one.
-fn served_pairs(crd: &Definition) -> Vec<(String, String, String, Complaint)> {
-    let mut served: Vec<&Version> = crd.versions.iter().filter(|v| v.is_served).collect();
-    served.sort_by(|a, b| definition::by_priority(&a.name, &b.name));
+fn served_pairs(versions: &[VersionNodes<'_>]) -> Vec<(String, String, String, Complaint)> {
+    let mut served: Vec<_> = versions
+        .iter()
+        .filter(|one| one.version.is_served)
+        .collect();
+    served.sort_by(|a, b| definition::by_priority(&a.version.name, &b.version.name));
     let mut complaints = Vec::new();
     for (index, lower) in served.iter().enumerate() {
         for higher in served.iter().skip(index + 1) {
             for (path, complaint) in compare_versions(lower, higher) {
-                complaints.push((lower.name.clone(), higher.name.clone(), path, complaint));
+                let (lower, higher) = (lower.version.name.clone(), higher.version.name.clone());
+                complaints.push((lower, higher, path, complaint));
             }
         }
     }

@@ -6,7 +6,7 @@ use super::Check;
 use super::canonical::go_float;
 use super::condense::condensed;
 use super::report::difference;
-use super::shape::{At, Data, Record, as_record, is_same_record};
+use super::shape::{At, Data, Record, as_record, is_same_record, is_same_without};
 use super::string_form;
 use crate::error::quoted;
 
@@ -36,11 +36,13 @@ const CHILDREN: [At; 2] = [At::Properties, At::Items];
 
 /// Compares an old node with the new one, or with an empty schema where it is gone.
 pub(super) fn compare(old: &Record, new: Option<&Record>) -> Vec<Complaint> {
-    let mut old = old.without(&CHILDREN);
-    let mut new = new.map(|new| new.without(&CHILDREN)).unwrap_or_default();
-    if is_same_record(&old, &new) {
+    let empty = Record::default();
+    let new = new.unwrap_or(&empty);
+    // Most nodes do not change: these are not copied.
+    if is_same_without(old, new, &CHILDREN) {
         return Vec::new();
     }
+    let (mut old, mut new) = (old.without(&CHILDREN), new.without(&CHILDREN));
     let mut found: Vec<Complaint> = CHECKS
         .iter()
         .filter_map(|(check, at, compare)| Some(Complaint::new(*check, compare(&old, &new, *at)?)))

@@ -484,9 +484,21 @@ pub(super) fn is_same(x: Option<&Data>, y: Option<&Data>) -> bool {
 
 /// [`is_same`] of two structs of one type.
 pub(super) fn is_same_record(x: &Record, y: &Record) -> bool {
+    is_same_without(x, y, &[])
+}
+
+/// [`is_same_record`] without some fields.
+pub(super) fn is_same_without(x: &Record, y: &Record, dropped: &[At]) -> bool {
+    let counts = |index: u8| !dropped.iter().any(|at| *at as u8 == index);
     let covers = |x: &Record, y: &Record| {
         x.0.iter()
+            .filter(|(index, _)| counts(*index))
             .all(|(index, data)| is_same(Some(data), y.at(usize::from(*index))))
     };
-    covers(x, y) && covers(y, x)
+    // What only the second has must be as good as absent.
+    let has_more =
+        y.0.iter()
+            .filter(|(index, _)| counts(*index) && x.at(usize::from(*index)).is_none())
+            .any(|(_, data)| !is_same(Some(data), None));
+    !has_more && covers(x, y)
 }
