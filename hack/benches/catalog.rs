@@ -43,6 +43,8 @@ pub(crate) fn catalog(criterion: &mut Criterion) {
     if let Some(address) = std::env::var_os(IDLE_CLIENT) {
         return hold_connections(&address.to_string_lossy());
     }
+    // First: what is freed later would hide what connections take.
+    idle();
     let Some(folder) = support::real_catalog() else {
         return;
     };
@@ -235,17 +237,7 @@ fn served(stored: &Arc<StoredCatalog>) {
     let served = Served::default();
     served.set("real", stored.clone());
     let stop = CancellationToken::new();
-    let options = serve::Options {
-        address: "127.0.0.1:0".parse().expect("it is an address"),
-        certificate: serve::Certificate::SelfMade {
-            names: vec!["127.0.0.1".to_owned()],
-        },
-        profile: serve::Profile::default(),
-        metrics: serve::Metrics::default(),
-    };
-    let address = runtime
-        .block_on(serve::start(options, served, stop.clone()))
-        .expect("the server starts");
+    let address = runtime.block_on(start(served, &stop));
     let client = reqwest::Client::builder()
         .tls_danger_accept_invalid_certs(true)
         .build()
@@ -289,8 +281,21 @@ fn served(stored: &Arc<StoredCatalog>) {
         "times",
         Some(1.25),
     );
-    idle(address);
     stop.cancel();
+}
+
+/// The content server, on a port of its own.
+async fn start(served: Served, stop: &CancellationToken) -> SocketAddr {
+    let options = serve::Options {
+        address: "127.0.0.1:0".parse().expect("it is an address"),
+        certificate: serve::Certificate::SelfMade {
+            names: vec!["127.0.0.1".to_owned()],
+        },
+        profile: serve::Profile::default(),
+        metrics: serve::Metrics::default(),
+    };
+    let started = serve::start(options, served, stop.clone()).await;
+    started.expect("the server starts")
 }
 
 /// Sends the same bytes over TLS to whoever asks, as fast as rustls can.
@@ -337,7 +342,10 @@ async fn bare_sender(content: Arc<Vec<u8>>) -> SocketAddr {
 }
 
 /// What idle connections cost; the other ends are in a process of their own.
-fn idle(address: SocketAddr) {
+fn idle() {
+    let runtime = Runtime::new().expect("there are threads");
+    let stop = CancellationToken::new();
+    let address = runtime.block_on(start(Served::default(), &stop));
     let before = memory("VmRSS");
     let Ok(executable) = std::env::current_exe() else {
         return;
@@ -359,6 +367,7 @@ fn idle(address: SocketAddr) {
     let grown = memory("VmRSS") - before;
     drop(child.stdin.take());
     _ = child.wait();
+    stop.cancel();
     support::figure("1000 idle connections", grown / MIB, "MiB", Some(20.0));
 }
 
