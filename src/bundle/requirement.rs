@@ -453,4 +453,6 @@ pub fn check_kubernetes(text: &str, cluster: &Version) -> Result<(), KubernetesE
 }
 
 #[cfg(test)]
+mod seeds;
+#[cfg(test)]
 mod tests;
