@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
@@ -33,9 +33,9 @@ pub(crate) async fn an_installed_bundle_blocks_the_update(
         "versionHash": "h", "availableUpdates": [],
         "history": [{"state": "Completed", "version": "4.18.3", "image": "i", "verified": false,
                      "startedTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T01:00:00Z"}]}});
-    versions
-        .patch_status("version", &PatchParams::default(), &Patch::Merge(status))
-        .await?;
+    let status = Patch::Merge(status);
+    let parameters = PatchParams::default();
+    is_served(|| versions.patch_status("version", &parameters, &status)).await?;
 
     let properties = r#"[{"type":"olm.maxOpenShiftVersion","value":"4.18"}]"#;
     stage
@@ -84,14 +84,22 @@ fn api(stage: &Stage, kind: &str) -> Api<DynamicObject> {
     Api::all_with(stage.cluster.client.clone(), &resource)
 }
 
-/// Created once the definition is served.
 async fn created(api: &Api<DynamicObject>, object: Value) -> anyhow::Result<()> {
     let object: DynamicObject = serde_json::from_value(object)?;
+    let parameters = PostParams::default();
+    is_served(|| api.create(&parameters, &object)).await
+}
+
+/// Asks until the definition is served: a new one may be gone again for a moment. What is there already is fine.
+async fn is_served<Fut>(ask: impl Fn() -> Fut) -> anyhow::Result<()>
+where
+    Fut: Future<Output = kube::Result<DynamicObject>>,
+{
     for _ in 0..50 {
-        match api.create(&kube::api::PostParams::default(), &object).await {
+        match ask().await {
             Ok(_) => return Ok(()),
             Err(kube::Error::Api(status)) if status.is_already_exists() => return Ok(()),
-            Err(kube::Error::Api(status)) if status.is_not_found() => {
+            Err(kube::Error::Api(status)) if status.code == 404 => {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
             Err(error) => return Err(error.into()),
@@ -105,7 +113,11 @@ async fn until(stage: &Stage, what: &str, holds: impl Fn(&Value) -> bool) -> any
     let operators = api(stage, "ClusterOperator");
     let looked = async {
         loop {
-            let operator = operators.get_opt("olm").await?;
+            let operator = match operators.get("olm").await {
+                Ok(operator) => Some(operator),
+                Err(kube::Error::Api(status)) if status.code == 404 => None,
+                Err(error) => return Err(error.into()),
+            };
             let conditions =
                 operator.and_then(|one| one.data["status"]["conditions"].as_array().cloned());
             let found = conditions
