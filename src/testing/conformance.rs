@@ -181,6 +181,31 @@ impl Set {
     }
 }
 
+/// The texts of `folder` below the data folder whose names begin with one of `beginnings`, files by name; prints
+/// `skipped` and gives `None` when there are none.
+pub(crate) fn documents(folder: &str, beginnings: &[&str]) -> Option<Vec<String>> {
+    let is_wanted = |path: &PathBuf| {
+        let name = file_name(path);
+        beginnings.iter().any(|start| name.starts_with(start))
+    };
+    let found: Vec<String> = std::env::var_os(DATA)
+        .map(|root| PathBuf::from(root).join(folder))
+        .filter(|folder| folder.is_dir())
+        .map(|folder| files_of(&folder))
+        .unwrap_or_default()
+        .iter()
+        .filter(|path| is_wanted(path))
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    if found.is_empty() {
+        say(&format!(
+            "{folder} {beginnings:?}: skipped ({DATA} does not hold them)"
+        ));
+        return None;
+    }
+    Some(found)
+}
+
 /// The files of a folder, by name.
 fn files_of(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> = fs::read_dir(folder)

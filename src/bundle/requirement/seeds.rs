@@ -1,37 +1,9 @@
-#![expect(
-    clippy::disallowed_methods,
-    reason = "reads the documentation's examples from disk"
-)]
 //! The examples of the documentation, as they stand there.
-
-use std::fs;
-use std::path::PathBuf;
 
 use super::*;
 use crate::bundle::dependency::dependencies;
 use crate::fbc::yaml;
-
-/// The documents whose names begin so; none where the data is not there.
-fn documents(beginnings: &[&str]) -> Option<Vec<String>> {
-    let folder = PathBuf::from(std::env::var_os("OXOLM_CONFORMANCE")?).join("seeds");
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
-        .ok()?
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    paths.sort();
-    let is_wanted = |path: &&PathBuf| {
-        let name = path.file_name().unwrap().to_string_lossy();
-        beginnings
-            .iter()
-            .any(|beginning| name.starts_with(beginning))
-    };
-    let wanted = paths.iter().filter(is_wanted);
-    Some(
-        wanted
-            .map(|path| fs::read_to_string(path).unwrap())
-            .collect(),
-    )
-}
+use crate::testing::conformance::documents;
 
 /// The blocks that begin with one of these lines and end before a blank one.
 fn examples(document: &str, first_lines: &[&str]) -> Vec<String> {
@@ -69,8 +41,7 @@ fn messages(constraint: &Constraint) -> Vec<String> {
 
 #[test]
 fn constraints_of_the_documentation_are_read() {
-    let Some(documents) = documents(&["000_", "001_"]) else {
-        println!("skipped: there are no seeds (OXOLM_CONFORMANCE)");
+    let Some(documents) = documents("seeds", &["000_", "001_"]) else {
         return;
     };
     for document in documents {
@@ -118,8 +89,7 @@ fn constraints_of_the_documentation_are_read() {
 
 #[test]
 fn dependencies_of_the_documentation_are_read() {
-    let Some(documents) = documents(&["000_", "001_"]) else {
-        println!("skipped: there are no seeds (OXOLM_CONFORMANCE)");
+    let Some(documents) = documents("seeds", &["000_", "001_"]) else {
         return;
     };
     for document in documents {
