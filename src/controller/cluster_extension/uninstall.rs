@@ -1,0 +1,108 @@
+//! Taking an extension down, or letting it go.
+
+use kube::ResourceExt;
+use tracing::info;
+
+use super::Context;
+use super::object::remove_finalizer;
+use super::observe::{identity_of, observed, revisions};
+use crate::api::condition::{self, ConditionType};
+use crate::api::{ClusterExtension, keys};
+use crate::apply::revisions::Uninstall;
+use crate::error::{Failure, chain};
+use crate::revision::Revision;
+use crate::status::cluster_extension::{Observed, Outcome};
+
+/// The finalizer of `kubectl delete --cascade=orphan`.
+const ORPHAN: &str = "orphan";
+
+/// Takes the extension down; `None` when it is gone.
+pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Option<Outcome> {
+    let name = extension.name_any();
+    if !extension
+        .finalizers()
+        .iter()
+        .any(|one| one == keys::FINALIZER_UNINSTALL)
+    {
+        ctx.memory.forget(&name);
+        return None;
+    }
+    let account = ctx
+        .identity
+        .account_for(
+            &extension.spec.namespace,
+            extension.spec.service_account_name(),
+        )
+        .ok();
+    let revisions = revisions(&identity_of(extension, account), ctx);
+    let observed = observed(&revisions);
+    let operations = ctx.revisions();
+    if extension.finalizers().iter().any(|one| one == ORPHAN) {
+        return match operations.let_go(&revisions).await {
+            Ok(()) => release(extension, observed, ctx).await,
+            Err(error) => Some(Outcome::Unobserved {
+                failure: Failure::of(&error),
+                observed,
+            }),
+        };
+    }
+    match operations.uninstall(&revisions).await {
+        Ok(Uninstall::Done) => match remove_finalizer(extension, ctx).await {
+            Ok(()) => {
+                info!(extension = name, "uninstalled");
+                ctx.memory.forget(&name);
+                None
+            }
+            Err(error) => Some(Outcome::Uninstalling {
+                message: chain(&error),
+                observed,
+            }),
+        },
+        Ok(Uninstall::Waiting(left)) => Some(Outcome::Uninstalling {
+            message: uninstall_message(&revisions, &left),
+            observed,
+        }),
+        Err(error) => Some(Outcome::Unobserved {
+            failure: Failure::of(&error),
+            observed,
+        }),
+    }
+}
+
+/// Lets an extension go whose deletion was asked for with `--cascade=orphan`: its revisions stay, and keep up their
+/// objects, until an extension of the same name and account takes them back.
+async fn release(
+    extension: &ClusterExtension,
+    observed: Observed,
+    ctx: &Context,
+) -> Option<Outcome> {
+    let name = extension.name_any();
+    match remove_finalizer(extension, ctx).await {
+        Ok(()) => {
+            info!(extension = name, "let go; what is installed stays");
+            ctx.memory.forget(&name);
+            None
+        }
+        Err(error) => Some(Outcome::Uninstalling {
+            message: chain(&error),
+            observed,
+        }),
+    }
+}
+
+/// What the revisions that are left wait for, in their own words.
+fn uninstall_message(revisions: &[Revision], left: &[String]) -> String {
+    let lines: Vec<String> = revisions
+        .iter()
+        .filter(|revision| left.contains(&revision.name))
+        .map(
+            |revision| match condition::find(&revision.conditions, ConditionType::Progressing) {
+                Some(progressing) if revision.is_deleting => {
+                    format!("{}: {}", revision.name, progressing.message)
+                }
+                Some(_) | None => format!("{}: being taken down", revision.name),
+            },
+        )
+        .collect();
+    format!("uninstalling: {}", lines.join("; "))
+}
