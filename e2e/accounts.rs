@@ -6,7 +6,7 @@ use anyhow::ensure;
 use oxolm::api::condition::ConditionType;
 use serde_json::json;
 
-use crate::harness::package::{Bundle, entry};
+use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
 use crate::harness::wait::{message, shape};
 use crate::harness::{Cluster, Outcome, objects};
@@ -14,20 +14,10 @@ use crate::harness::{Cluster, Outcome, objects};
 /// An account that does not exist: a condition that names the command that makes it; made, the extension installs.
 pub(crate) async fn missing_account(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
     let stage = Stage::set(cluster, "missing-account").await?;
-    objects::delete(
-        &stage.cluster.client,
-        "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: installer, namespace: missing-account}\n",
+    stage.delete("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: installer, namespace: missing-account}\n",
     )
     .await?;
-    stage.package.push_bundle(&Bundle::new("1.0.0")).await?;
-    stage
-        .add_catalog(
-            &stage
-                .package
-                .push_catalog("one", &[entry("1.0.0", "")])
-                .await?,
-        )
-        .await?;
+    stage.offer(&[Bundle::new("1.0.0")]).await?;
     stage.add_extension(&json!({})).await?;
     let text = "operation cannot proceed due to the following validation error(s): service account \"installer\" not \
                 found in namespace \"missing-account\"";
@@ -40,9 +30,7 @@ pub(crate) async fn missing_account(cluster: Arc<Cluster>) -> anyhow::Result<Out
         "{told}"
     );
     ensure!(shape(&refused, ConditionType::Installed) == "Unknown/Failed");
-    objects::apply(
-        &stage.cluster.client,
-        "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: installer, namespace: missing-account}\n",
+    stage.apply("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: installer, namespace: missing-account}\n",
     )
     .await?;
     stage.until_installed("1.0.0").await?;
@@ -53,15 +41,7 @@ pub(crate) async fn missing_account(cluster: Arc<Cluster>) -> anyhow::Result<Out
 /// An account without rights: all missing rules in one message, nothing written; granted, the extension installs.
 pub(crate) async fn missing_permission(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
     let stage = Stage::set_without_rights(cluster, "missing-permission").await?;
-    stage.package.push_bundle(&Bundle::new("1.0.0")).await?;
-    stage
-        .add_catalog(
-            &stage
-                .package
-                .push_catalog("one", &[entry("1.0.0", "")])
-                .await?,
-        )
-        .await?;
+    stage.offer(&[Bundle::new("1.0.0")]).await?;
     stage.add_extension(&json!({})).await?;
     let text = "pre-authorization failed: service account requires the following permissions to manage cluster extension:";
     let refused = stage
@@ -82,9 +62,7 @@ pub(crate) async fn missing_permission(cluster: Arc<Cluster>) -> anyhow::Result<
     ] {
         ensure!(told.contains(line), "{line:?} is in: {told}");
     }
-    for path in stage.object_paths() {
-        ensure!(!stage.exists(&path).await?, "{path} is not written");
-    }
+    stage.has_nothing().await?;
     stage.grant_everything().await?;
     stage.until_installed("1.0.0").await?;
     stage.clear().await?;
@@ -96,9 +74,7 @@ pub(crate) async fn account_that_the_requester_may_not_impersonate(
     cluster: Arc<Cluster>,
 ) -> anyhow::Result<Outcome> {
     let stage = Stage::set(cluster, "not-yours").await?;
-    objects::apply(
-        &stage.cluster.client,
-        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: not-yours-writer}\n\
+    stage.apply("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: not-yours-writer}\n\
          rules: [{apiGroups: [olm.operatorframework.io], resources: [clusterextensions], verbs: ['*']}]\n---\n\
          apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: not-yours-writer}\n\
          roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: not-yours-writer}\n\
@@ -119,9 +95,7 @@ pub(crate) async fn account_that_the_requester_may_not_impersonate(
     let expected = "user mallory may not impersonate service account not-yours/installer: grant verb impersonate on it, \
                     or name another";
     ensure!(text.contains(expected), "{text}");
-    objects::delete(
-        &stage.cluster.client,
-        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: not-yours-writer}\n---\n\
+    stage.delete("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: not-yours-writer}\n---\n\
          apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: not-yours-writer}\n",
     )
     .await?;

@@ -94,14 +94,7 @@ pub(crate) async fn bad_bundle(cluster: Arc<Cluster>) -> anyhow::Result<Outcome>
     };
     stage.package.push_bundle(&bad).await?;
     stage.package.push_bundle(&Bundle::new("1.0.1")).await?;
-    stage
-        .add_catalog(
-            &stage
-                .package
-                .push_catalog("one", &[entry("1.0.0", "")])
-                .await?,
-        )
-        .await?;
+    stage.serve(&[entry("1.0.0", "")]).await?;
     stage.add_extension(&json!({})).await?;
     let text = "unsupported resource \"bad-bundle-db\" with kind \"StatefulSet\"";
     let blocked = stage
@@ -114,14 +107,7 @@ pub(crate) async fn bad_bundle(cluster: Arc<Cluster>) -> anyhow::Result<Outcome>
         ),
         "{told}"
     );
-    stage
-        .change_catalog(
-            &stage
-                .package
-                .push_catalog("two", &[entry("1.0.1", "")])
-                .await?,
-        )
-        .await?;
+    stage.serve(&[entry("1.0.1", "")]).await?;
     stage.until_installed("1.0.1").await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
@@ -146,22 +132,11 @@ pub(crate) async fn a_stuck_rollout_is_superseded(
         entry("1.1.0", "1.0.0"),
         entry("1.2.0", "1.0.0"),
     ];
-    stage
-        .add_catalog(&stage.package.push_catalog("one", &entries).await?)
-        .await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.serve(&entries).await?;
+    stage.install("1.0.0").await?;
     stage.change_extension(&json!({"version": "1.1.0"})).await?;
-    stage
-        .until("1.1.0 is rolling out", |extension| {
-            extension
-                .status
-                .as_ref()
-                .is_some_and(|status| status.active_revisions.len() == 2)
-        })
-        .await?;
-    stage.change_extension(&json!({"version": "1.2.0"})).await?;
-    stage.until_installed("1.2.0").await?;
+    stage.until_active(2).await?;
+    stage.change_to("1.2.0").await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
 }

@@ -65,8 +65,7 @@ pub(crate) async fn a_moved_tag_is_served_and_asked(
     let answer = ask(&["polled", "--cluster", "--selector", "story=polled"]).await?;
     ensure!(answer["bundle"] == "polled.v1.0.0", "{answer}");
 
-    stage.add_extension(&json!({})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.install_newest("1.0.0").await?;
     let new = [entry("1.0.0", ""), entry("1.1.0", "")];
     stage.package.push_catalog("latest", &new).await?;
     let moved = until_moved(&stage, &first).await?;

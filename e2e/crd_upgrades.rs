@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::harness::package::{Bundle, entry};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{message, shape};
-use crate::harness::{Cluster, Outcome, objects};
+use crate::harness::{Cluster, Outcome};
 
 /// The CRD of the package; `size` has type `$TYPE`, and `$COLUMNS` are its columns.
 macro_rules! crd {
@@ -72,11 +72,8 @@ pub(crate) async fn a_breaking_change_is_refused(cluster: Arc<Cluster>) -> anyho
         entry("1.1.0", "1.0.0"),
         entry("1.2.0", "1.1.0"),
     ];
-    stage
-        .add_catalog(&stage.package.push_catalog("all", &entries).await?)
-        .await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.serve(&entries).await?;
+    stage.install("1.0.0").await?;
 
     stage.change_extension(&json!({"version": "1.1.0"})).await?;
     let text = "error for resolved bundle \"crd-upgrade.v1.1.0\" with version \"1.1.0\": validating upgrade for CRD \
@@ -95,8 +92,7 @@ pub(crate) async fn a_breaking_change_is_refused(cluster: Arc<Cluster>) -> anyho
     stage.until_installed("1.1.0").await?;
 
     enforce(&stage, &json!("Strict")).await?;
-    stage.change_extension(&json!({"version": "1.2.0"})).await?;
-    let installed = stage.until_installed("1.2.0").await?;
+    let installed = stage.change_to("1.2.0").await?;
     ensure!(
         shape(&installed, ConditionType::Warnings) == "absent",
         "what was said of the upgrade goes with it: {}",
@@ -123,18 +119,15 @@ pub(crate) async fn stored_resources_decide(cluster: Arc<Cluster>) -> anyhow::Re
         stage.package.push_bundle(&bundle).await?;
     }
     let entries = [entry("1.0.0", ""), entry("1.1.0", "1.0.0")];
-    stage
-        .add_catalog(&stage.package.push_catalog("all", &entries).await?)
-        .await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.serve(&entries).await?;
+    stage.install("1.0.0").await?;
     let thing = |size: u8| {
         format!(
             "apiVersion: crd-resources.example.com/v1\nkind: Thing\n\
              metadata: {{name: large, namespace: crd-resources}}\nspec: {{size: {size}}}\n"
         )
     };
-    objects::apply(&stage.cluster.client, &thing(9)).await?;
+    stage.apply(&thing(9)).await?;
 
     stage.change_extension(&json!({"version": "1.1.0"})).await?;
     let named = "maximum constraint added when there was none previously : 5\nstoredResources: 1 of 1 would not be valid or \
@@ -151,7 +144,7 @@ pub(crate) async fn stored_resources_decide(cluster: Arc<Cluster>) -> anyhow::Re
                 && message(extension, ConditionType::Progressing).ends_with("previously : 5")
         })
         .await?;
-    objects::apply(&stage.cluster.client, &thing(3)).await?;
+    stage.apply(&thing(3)).await?;
     annotate(&stage, &json!(null)).await?;
     stage.until_installed("1.1.0").await?;
     ensure!(
@@ -161,7 +154,7 @@ pub(crate) async fn stored_resources_decide(cluster: Arc<Cluster>) -> anyhow::Re
             .any(|note| note.contains("maximum constraint added")),
         "an event says what was let pass"
     );
-    objects::delete(&stage.cluster.client, &thing(3)).await?;
+    stage.delete(&thing(3)).await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
 }

@@ -20,14 +20,7 @@ pub(crate) async fn install_upgrade_rollback_uninstall(
     for version in ["1.0.0", "1.1.0", "2.0.0"] {
         stage.package.push_bundle(&Bundle::new(version)).await?;
     }
-    stage
-        .add_catalog(
-            &stage
-                .package
-                .push_catalog("one", &[entry("1.0.0", "")])
-                .await?,
-        )
-        .await?;
+    stage.serve(&[entry("1.0.0", "")]).await?;
     stage
         .add_extension(&json!({"channels": ["stable"]}))
         .await?;
@@ -40,9 +33,7 @@ pub(crate) async fn install_upgrade_rollback_uninstall(
     );
     ensure!(shape(&installed, ConditionType::Resolved) == "True/Resolved");
     ensure!(shape(&installed, ConditionType::Ready) == "True/Ready");
-    for path in stage.object_paths() {
-        ensure!(stage.exists(&path).await?, "{path} is installed");
-    }
+    stage.has_everything().await?;
 
     // A successor in the catalog is installed by itself, as a second revision; the first is archived.
     let two = [
@@ -50,18 +41,9 @@ pub(crate) async fn install_upgrade_rollback_uninstall(
         entry("1.1.0", "1.0.0"),
         entry("2.0.0", ""),
     ];
-    stage
-        .change_catalog(&stage.package.push_catalog("two", &two).await?)
-        .await?;
+    stage.serve(&two).await?;
     stage.until_installed("1.1.0").await?;
-    stage
-        .until("revision 1 is archived", |extension| {
-            extension
-                .status
-                .as_ref()
-                .is_some_and(|status| status.active_revisions.len() == 1)
-        })
-        .await?;
+    stage.until_active(1).await?;
     let first = stage.sets().get("lifecycle-1").await?;
     ensure!(
         first.spec.lifecycle_state == LifecycleState::Archived,
@@ -88,13 +70,10 @@ pub(crate) async fn install_upgrade_rollback_uninstall(
         .change_extension(&json!({"upgradeConstraintPolicy": "SelfCertified"}))
         .await?;
     stage.until_installed("2.0.0").await?;
-    stage.change_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.change_to("1.0.0").await?;
 
     stage.uninstall().await?;
-    for path in stage.object_paths() {
-        ensure!(!stage.exists(&path).await?, "{path} is gone");
-    }
+    stage.has_nothing().await?;
     let sets = stage.sets().list(&kube::api::ListParams::default()).await?;
     ensure!(
         sets.items.iter().all(|set| !set
@@ -113,18 +92,8 @@ pub(crate) async fn install_upgrade_rollback_uninstall(
 pub(crate) async fn drift_is_repaired(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::api::{DeleteParams, Patch, PatchParams};
-    let stage = Stage::set(cluster, "drift").await?;
-    stage.package.push_bundle(&Bundle::new("1.0.0")).await?;
-    stage
-        .add_catalog(
-            &stage
-                .package
-                .push_catalog("one", &[entry("1.0.0", "")])
-                .await?,
-        )
-        .await?;
-    stage.add_extension(&json!({})).await?;
-    stage.until_installed("1.0.0").await?;
+    let stage = Stage::offering(cluster, "drift", &[Bundle::new("1.0.0")]).await?;
+    stage.install_newest("1.0.0").await?;
 
     let maps: kube::Api<ConfigMap> = kube::Api::namespaced(stage.cluster.client.clone(), "drift");
     let patch = json!({"data": {"version": "changed", "mine": "stays"}});

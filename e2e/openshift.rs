@@ -45,16 +45,8 @@ pub(crate) async fn an_installed_bundle_blocks_the_update(
             ..Bundle::new("1.0.0")
         })
         .await?;
-    stage
-        .add_catalog(
-            &stage
-                .package
-                .push_catalog("one", &[entry("1.0.0", "")])
-                .await?,
-        )
-        .await?;
-    stage.add_extension(&json!({})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.serve(&[entry("1.0.0", "")]).await?;
+    stage.install_newest("1.0.0").await?;
     let blocked = until(&stage, "Upgradeable is False", |one| {
         one["status"] == "False"
     })

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::harness::package::{Bundle, entry};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{message, shape};
-use crate::harness::{Cluster, Outcome, objects};
+use crate::harness::{Cluster, Outcome};
 
 /// Package, channel and bundle are deprecated, each with its message; then the catalog takes it back; then it is gone.
 pub(crate) async fn deprecated_content_is_said(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
@@ -27,8 +27,7 @@ pub(crate) async fn deprecated_content_is_said(cluster: Arc<Cluster>) -> anyhow:
          - reference: {{schema: olm.channel, name: stable}}\n  message: use another channel\n\
          - reference: {{schema: olm.bundle, name: deprecated.v1.0.0}}\n  message: use 1.1.0\n"
     );
-    let reference = stage.package.push_catalog_text("old", &deprecated).await?;
-    stage.add_catalog(&reference).await?;
+    stage.serve_text(&deprecated).await?;
     stage
         .add_extension(&json!({"version": "1.0.0", "channels": ["stable"]}))
         .await?;
@@ -56,8 +55,7 @@ pub(crate) async fn deprecated_content_is_said(cluster: Arc<Cluster>) -> anyhow:
         "1.1.0 is beyond the range alone: {update:?}"
     );
 
-    let reference = stage.package.push_catalog_text("new", &sound).await?;
-    stage.change_catalog(&reference).await?;
+    stage.serve_text(&sound).await?;
     let taken_back = stage
         .until_condition(
             ConditionType::Deprecated,
@@ -70,10 +68,7 @@ pub(crate) async fn deprecated_content_is_said(cluster: Arc<Cluster>) -> anyhow:
         "{}",
         message(&taken_back, ConditionType::BundleDeprecated)
     );
-    stage
-        .catalogs()
-        .delete("deprecated", &DeleteParams::default())
-        .await?;
+    stage.remove_catalog().await?;
     let unknown = stage
         .until_condition(
             ConditionType::Deprecated,
@@ -101,7 +96,7 @@ pub(crate) async fn catalogs_of_equal_priority(cluster: Arc<Cluster>) -> anyhow:
          metadata: {{name: priority-second, labels: {{story: priority}}}}\n\
          spec: {{source: {{type: Image, image: {{ref: '{reference}'}}}}}}\n"
     );
-    objects::apply(&stage.cluster.client, &second).await?;
+    stage.apply(&second).await?;
     stage.add_extension(&json!({})).await?;
     let text = "found bundles for package \"priority\" in multiple catalogs with the same priority [priority priority-second]";
     let torn = stage
@@ -160,10 +155,8 @@ pub(crate) async fn other_content_under_the_same_version(
     let stage = Stage::set(cluster, "republished").await?;
     stage.package.push_bundle(&Bundle::new("1.0.0")).await?;
     let text = stage.package.catalog_text(&[entry("1.0.0", "")]);
-    let reference = stage.package.push_catalog_text("one", &text).await?;
-    stage.add_catalog(&reference).await?;
-    stage.add_extension(&json!({})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.serve_text(&text).await?;
+    stage.install_newest("1.0.0").await?;
 
     let other = Bundle {
         tag: "other",
@@ -172,8 +165,7 @@ pub(crate) async fn other_content_under_the_same_version(
     let other = stage.package.push_bundle(&other).await?;
     let digest = other.rsplit_once('@').map_or("", |(_, digest)| digest);
     let rebuilt = format!("{text}---\nschema: example.rebuilt\npackage: republished\nname: x\n");
-    let reference = stage.package.push_catalog_text("two", &rebuilt).await?;
-    stage.change_catalog(&reference).await?;
+    stage.serve_text(&rebuilt).await?;
     stage
         .until_condition(ConditionType::Warnings, "True/BundleContentChanged", digest)
         .await?;

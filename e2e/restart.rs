@@ -16,11 +16,8 @@ pub(crate) async fn killed_in_an_upgrade(cluster: Arc<Cluster>) -> anyhow::Resul
         stage.package.push_bundle(&Bundle::new(version)).await?;
     }
     let entries = [entry("1.0.0", ""), entry("1.1.0", "1.0.0")];
-    stage
-        .add_catalog(&stage.package.push_catalog("one", &entries).await?)
-        .await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.serve(&entries).await?;
+    stage.install("1.0.0").await?;
     let before = stage.sets().get("restart-1").await?.metadata.uid;
     stage.change_extension(&json!({"version": "1.1.0"})).await?;
     stage.cluster.controller.kill()?;

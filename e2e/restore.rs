@@ -5,7 +5,6 @@ use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use oxolm::api::condition::ConditionType;
 use serde_json::{Value, json};
 
 use crate::harness::package::Bundle;
@@ -13,7 +12,6 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::{self, until_true};
 use crate::harness::{Cluster, Outcome};
 use crate::revision::set_path;
-use crate::uninstall::orphaned::uids;
 
 const EXTENSIONS: &str = "/apis/olm.operatorframework.io/v1/clusterextensions";
 const SETS: &str = "/apis/olm.operatorframework.io/v1/clusterobjectsets";
@@ -24,18 +22,16 @@ const SAVED: [&str; 3] = [EXTENSIONS, SETS, SECRETS];
 
 /// With oxolm running and everything of ours deleted with `--cascade=orphan`, in each order; and with oxolm stopped.
 pub(crate) async fn a_backup_is_applied_again(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
-    let stage = Stage::set(cluster, "restored").await?;
-    stage
-        .offer(&[Bundle::new("1.0.0"), Bundle::new("1.1.0")])
-        .await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
-    stage.change_extension(&json!({"version": "1.1.0"})).await?;
-    stage.until_installed("1.1.0").await?;
-    stage
-        .until_set("restored-1", ConditionType::Progressing, "False/Archived")
-        .await?;
-    let (saved, before) = (save(&stage).await?, uids(&stage).await?);
+    let stage = Stage::offering(
+        cluster,
+        "restored",
+        &[Bundle::new("1.0.0"), Bundle::new("1.1.0")],
+    )
+    .await?;
+    stage.install("1.0.0").await?;
+    stage.change_to("1.1.0").await?;
+    stage.until_archived("restored-1").await?;
+    let (saved, before) = (save(&stage).await?, stage.uids().await?);
     let deleted_before = deletions("restored")?.len();
 
     // Over what is there.
@@ -63,9 +59,7 @@ pub(crate) async fn a_backup_is_applied_again(cluster: Arc<Cluster>) -> anyhow::
     let deleted = deletions("restored")?.split_off(deleted_before);
     ensure!(deleted.is_empty(), "{deleted:#?}");
     stage.clear().await?;
-    for path in stage.object_paths() {
-        ensure!(!stage.exists(&path).await?, "{path} is gone");
-    }
+    stage.has_nothing().await?;
     for (list, selector) in owned() {
         let is_empty = async || {
             let left = stage.get(&format!("{list}?{selector}")).await?;
@@ -189,7 +183,7 @@ async fn is_as_before(stage: &Stage, before: &[Value]) -> anyhow::Result<()> {
         },
     )
     .await?;
-    ensure!(uids(stage).await? == before, "nothing is made anew");
+    ensure!(stage.uids().await? == before, "nothing is made anew");
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use oxolm::api::keys;
 use serde_json::{Value, json};
 
 use crate::harness::stage::Stage;
-use crate::harness::{objects, wait};
+use crate::harness::wait;
 
 /// Applies a revision that acts as the stage's account; `spec` is merged over what every one has.
 pub(crate) async fn apply_set(stage: &Stage, name: &str, spec: &Value) -> anyhow::Result<()> {
@@ -31,7 +31,7 @@ pub(crate) async fn apply_set(stage: &Stage, name: &str, spec: &Value) -> anyhow
         "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
     });
     json_patch::merge(&mut set, &json!({ "spec": spec }));
-    objects::apply(&stage.cluster.client, &set.to_string()).await
+    stage.apply(&set.to_string()).await
 }
 
 /// Where a revision is.

@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::harness::package::{Bundle, entry};
 use crate::harness::stage::Stage;
-use crate::harness::{Cluster, Outcome, objects};
+use crate::harness::{Cluster, Outcome};
 
 /// The versions of the package; every example finds one.
 const VERSIONS: [&str; 4] = ["1.11.1", "1.11.5", "1.12.3", "1.13.0"];
@@ -36,11 +36,10 @@ pub(crate) async fn examples_of_the_documentation(
         stage.package.push_bundle(&Bundle::new(version)).await?;
     }
     let entries = VERSIONS.map(|version| entry(version, ""));
-    stage
-        .add_catalog(&stage.package.push_catalog("one", &entries).await?)
-        .await?;
+    stage.serve(&entries).await?;
     for example in &examples {
-        objects::apply(&stage.cluster.client, &filled(example))
+        stage
+            .apply(&filled(example))
             .await
             .with_context(|| example.clone())?;
         stage

@@ -69,9 +69,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(crate) async fn a_policy_decides_what_is_installed(
     cluster: Arc<Cluster>,
 ) -> anyhow::Result<Outcome> {
-    let stage = Stage::set(cluster, "tenants").await?;
-    stage.offer(&[Bundle::new("1.0.0")]).await?;
-    objects::apply(&stage.cluster.client, RULES).await?;
+    let stage = Stage::offering(cluster, "tenants", &[Bundle::new("1.0.0")]).await?;
+    stage.apply(RULES).await?;
     let jane = stage.cluster.client_of("tenants-jane").await?;
     let catalog = |change: Value| json!({"source": {"catalog": change}});
     let safety = json!({"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}});
@@ -100,7 +99,7 @@ pub(crate) async fn a_policy_decides_what_is_installed(
     json_patch::merge(&mut extension, &labelled());
     objects::apply(&jane, &extension.to_string()).await?;
     stage.until_installed("1.0.0").await?;
-    objects::delete(&stage.cluster.client, RULES).await?;
+    stage.delete(RULES).await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
 }

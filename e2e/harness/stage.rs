@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use oxolm::api::condition::ConditionType;
@@ -38,6 +38,17 @@ impl Stage {
         Ok(stage)
     }
 
+    /// As [`Self::set`], with a catalog that serves `bundles`, each a successor of the one before.
+    pub(crate) async fn offering(
+        cluster: Arc<Cluster>,
+        name: &str,
+        bundles: &[Bundle],
+    ) -> anyhow::Result<Self> {
+        let stage = Self::set(cluster, name).await?;
+        stage.offer(bundles).await?;
+        Ok(stage)
+    }
+
     /// Nothing yet.
     pub(crate) fn bare(cluster: Arc<Cluster>, name: &str) -> anyhow::Result<Self> {
         Ok(Self {
@@ -54,7 +65,7 @@ impl Stage {
             "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n---\n\
              apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: installer, namespace: {name}}}\n"
         );
-        objects::apply(&self.cluster.client, &yaml).await
+        self.apply(&yaml).await
     }
 
     /// Binds the account to cluster-admin.
@@ -65,7 +76,7 @@ impl Stage {
              roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}}\n\
              subjects: [{{kind: ServiceAccount, name: installer, namespace: {name}}}]\n"
         );
-        objects::apply(&self.cluster.client, &yaml).await
+        self.apply(&yaml).await
     }
 
     /// Pushes bundles, each a successor of the one before, and serves them.
@@ -76,11 +87,21 @@ impl Stage {
             let before = entries.last().map_or("", |entry| entry.version);
             entries.push(entry(bundle.version, before));
         }
-        let catalog = self.package.push_catalog("offer", &entries).await?;
-        self.add_catalog(&catalog).await
+        self.serve(&entries).await
     }
 
-    /// Creates the catalog with `reference` and the label `story`.
+    /// Serves these entries; what the catalog served before is replaced.
+    pub(crate) async fn serve(&self, entries: &[Entry]) -> anyhow::Result<()> {
+        self.serve_text(&self.package.catalog_text(entries)).await
+    }
+
+    /// Serves exactly this content; what the catalog served before is replaced.
+    pub(crate) async fn serve_text(&self, text: &str) -> anyhow::Result<()> {
+        let reference = self.package.push_catalog_text("served", text).await?;
+        self.add_catalog(&reference).await
+    }
+
+    /// Creates the catalog with `reference` and the label `story`, or points it there.
     pub(crate) async fn add_catalog(&self, reference: &str) -> anyhow::Result<()> {
         let name = &self.name;
         let yaml = format!(
@@ -88,7 +109,7 @@ impl Stage {
              metadata: {{name: {name}, labels: {{story: {name}}}}}\n\
              spec: {{source: {{type: Image, image: {{ref: '{reference}'}}}}}}\n"
         );
-        objects::apply(&self.cluster.client, &yaml).await
+        self.apply(&yaml).await
     }
 
     /// Points the catalog at another reference.
@@ -98,6 +119,40 @@ impl Stage {
             .patch(&self.name, &PatchParams::default(), &Patch::Merge(patch))
             .await?;
         Ok(())
+    }
+
+    /// Deletes the catalog and waits until it is gone.
+    pub(crate) async fn remove_catalog(&self) -> anyhow::Result<()> {
+        self.delete_if_there(&self.catalogs()).await
+    }
+
+    /// Applies every document of `yaml`.
+    pub(crate) async fn apply(&self, yaml: &str) -> anyhow::Result<()> {
+        objects::apply(&self.cluster.client, yaml).await
+    }
+
+    /// Deletes every object of `yaml` and waits until they are gone.
+    pub(crate) async fn delete(&self, yaml: &str) -> anyhow::Result<()> {
+        objects::delete(&self.cluster.client, yaml).await
+    }
+
+    /// Creates the extension at this version and waits until it is installed.
+    pub(crate) async fn install(&self, version: &str) -> anyhow::Result<ClusterExtension> {
+        self.add_extension(&json!({ "version": version })).await?;
+        self.until_installed(version).await
+    }
+
+    /// Creates the extension with no version and waits until `version`, the newest, is installed.
+    pub(crate) async fn install_newest(&self, version: &str) -> anyhow::Result<ClusterExtension> {
+        self.add_extension(&json!({})).await?;
+        self.until_installed(version).await
+    }
+
+    /// Asks for another version and waits until it is installed.
+    pub(crate) async fn change_to(&self, version: &str) -> anyhow::Result<ClusterExtension> {
+        self.change_extension(&json!({ "version": version }))
+            .await?;
+        self.until_installed(version).await
     }
 
     /// Creates the extension; `catalog` is merged into `spec.source.catalog`.
@@ -110,7 +165,7 @@ impl Stage {
     pub(crate) async fn add_extension_with(&self, spec: &Value) -> anyhow::Result<()> {
         let mut object = self.extension(&self.name);
         json_patch::merge(&mut object, &json!({ "spec": spec }));
-        objects::apply(&self.cluster.client, &object.to_string()).await
+        self.apply(&object.to_string()).await
     }
 
     /// An extension of the stage's package in its namespace.
@@ -173,6 +228,16 @@ impl Stage {
         .await
     }
 
+    /// Waits until the extension tells of so many active revisions.
+    pub(crate) async fn until_active(&self, count: usize) -> anyhow::Result<ClusterExtension> {
+        let what = format!("revisions that are active: {count}");
+        let holds = |extension: &ClusterExtension| {
+            let status = extension.status.as_ref();
+            status.is_some_and(|status| status.active_revisions.len() == count)
+        };
+        self.until(&what, holds).await
+    }
+
     /// Waits until a condition has this status and reason and its message holds `text`.
     pub(crate) async fn until_condition(
         &self,
@@ -214,6 +279,18 @@ impl Stage {
         let what = format!("{kind} is {wanted}");
         let holds = |set: &ClusterObjectSet| shape(set, kind) == wanted;
         wait::until(&self.cluster, &self.sets(), name, &what, holds).await
+    }
+
+    /// Waits until a revision is rolled out.
+    pub(crate) async fn until_rolled_out(&self, name: &str) -> anyhow::Result<ClusterObjectSet> {
+        self.until_set(name, ConditionType::Progressing, "True/Succeeded")
+            .await
+    }
+
+    /// Waits until a revision is archived.
+    pub(crate) async fn until_archived(&self, name: &str) -> anyhow::Result<ClusterObjectSet> {
+        self.until_set(name, ConditionType::Progressing, "False/Archived")
+            .await
     }
 
     /// Waits until there is, or is not, an object at a path.
@@ -286,16 +363,41 @@ impl Stage {
         ]
     }
 
+    /// Every object that every bundle of the package installs is there.
+    pub(crate) async fn has_everything(&self) -> anyhow::Result<()> {
+        for path in self.object_paths() {
+            ensure!(self.exists(&path).await?, "{path} is not there");
+        }
+        Ok(())
+    }
+
+    /// None of the objects that every bundle of the package installs is there.
+    pub(crate) async fn has_nothing(&self) -> anyhow::Result<()> {
+        for path in self.object_paths() {
+            ensure!(!self.exists(&path).await?, "{path} is there");
+        }
+        Ok(())
+    }
+
+    /// The UIDs of the objects that every bundle of the package installs.
+    pub(crate) async fn uids(&self) -> anyhow::Result<Vec<Value>> {
+        let mut uids = Vec::new();
+        for path in self.object_paths() {
+            uids.push(self.get(&path).await?["metadata"]["uid"].clone());
+        }
+        Ok(uids)
+    }
+
     /// Deletes the extension, waits until it and all its objects are gone, and clears the stage.
     pub(crate) async fn clear(&self) -> anyhow::Result<()> {
         self.uninstall().await?;
         let name = &self.name;
-        self.delete_if_there(&self.catalogs()).await?;
+        self.remove_catalog().await?;
         let yaml = format!(
             "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n---\n\
              apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {name}-admin}}\n"
         );
-        objects::delete(&self.cluster.client, &yaml).await
+        self.delete(&yaml).await
     }
 
     /// Deletes the extension and waits until it is gone.

@@ -15,8 +15,7 @@ use crate::harness::{Cluster, Outcome};
 pub(crate) async fn a_node_selector_reaches_the_operator(
     cluster: Arc<Cluster>,
 ) -> anyhow::Result<Outcome> {
-    let stage = Stage::set(cluster, "node-selector").await?;
-    stage.offer(&[Bundle::new("1.0.0")]).await?;
+    let stage = Stage::offering(cluster, "node-selector", &[Bundle::new("1.0.0")]).await?;
     let config = |selector| json!({"config": {"configType": "Inline", "inline": {"deploymentConfig": {"nodeSelector": selector}}}});
     let linux = json!({"kubernetes.io/os": "linux"});
     stage.add_extension_with(&config(&linux)).await?;
@@ -25,10 +24,7 @@ pub(crate) async fn a_node_selector_reaches_the_operator(
     let pod = &deployment["spec"]["template"]["spec"];
     ensure!(pod["nodeSelector"] == linux, "{pod}");
 
-    stage
-        .catalogs()
-        .delete("node-selector", &kube::api::DeleteParams::default())
-        .await?;
+    stage.remove_catalog().await?;
     let local = json!({"kubernetes.io/os": null, "kubernetes.io/hostname": "local"});
     stage
         .patch_extension(&json!({ "spec": config(&local) }))

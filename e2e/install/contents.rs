@@ -23,8 +23,7 @@ pub(crate) async fn revisions_tell_what_they_hold(
         ..Bundle::new("1.0.0")
     };
     stage.offer(&[bundle]).await?;
-    stage.add_extension(&json!({})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.install_newest("1.0.0").await?;
 
     let set = stage.get(&set_path("what-is-held-1")).await?;
     let metadata = &set["metadata"];
@@ -114,8 +113,7 @@ pub(crate) async fn a_large_definition_installs(cluster: Arc<Cluster>) -> anyhow
         ..Bundle::new("1.0.0")
     };
     stage.offer(&[bundle]).await?;
-    stage.add_extension(&json!({})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.install_newest("1.0.0").await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
 }

@@ -3,28 +3,21 @@
 use std::sync::Arc;
 
 use anyhow::ensure;
-use kube::api::DeleteParams;
 use oxolm::api::condition::ConditionType;
 use serde_json::json;
 
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
-use crate::harness::wait::{self, shape};
+use crate::harness::wait::shape;
 use crate::harness::{Cluster, Outcome};
 
 /// Objects are brought back, and a change of the spec is taken in.
 pub(crate) async fn without_its_catalog_content_is_kept_up(
     cluster: Arc<Cluster>,
 ) -> anyhow::Result<Outcome> {
-    let stage = Stage::set(cluster, "catalog-gone").await?;
-    stage.offer(&[Bundle::new("1.0.0")]).await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
-    stage
-        .catalogs()
-        .delete("catalog-gone", &DeleteParams::default())
-        .await?;
-    wait::until_gone(&stage.cluster, &stage.catalogs(), "catalog-gone").await?;
+    let stage = Stage::offering(cluster, "catalog-gone", &[Bundle::new("1.0.0")]).await?;
+    stage.install("1.0.0").await?;
+    stage.remove_catalog().await?;
 
     stage.remove(&stage.settings_path(), &json!({})).await?;
     stage.until_exists(&stage.settings_path(), true).await?;

@@ -9,18 +9,17 @@ use serde_json::json;
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
 use crate::harness::wait::shape;
-use crate::harness::{Cluster, Outcome, objects};
+use crate::harness::{Cluster, Outcome};
 
 /// It is not touched, and nothing else is written; removed, the extension installs.
 pub(crate) async fn an_object_in_the_way_is_removed(
     cluster: Arc<Cluster>,
 ) -> anyhow::Result<Outcome> {
-    let stage = Stage::set(cluster, "in-the-way").await?;
-    stage.offer(&[Bundle::new("1.0.0")]).await?;
+    let stage = Stage::offering(cluster, "in-the-way", &[Bundle::new("1.0.0")]).await?;
     let foreign = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: in-the-way-manager, namespace: in-the-way}\n\
         spec:\n  selector: {matchLabels: {app: other}}\n  template:\n    metadata: {labels: {app: other}}\n    \
         spec: {containers: [{name: other, image: 'registry.example.com/other:latest'}]}\n";
-    objects::apply(&stage.cluster.client, foreign).await?;
+    stage.apply(foreign).await?;
     stage.add_extension(&json!({})).await?;
     let text = "Object Deployment.apps/v1 in-the-way/in-the-way-manager";
     let extension = stage
@@ -33,7 +32,7 @@ pub(crate) async fn an_object_in_the_way_is_removed(
         !stage.exists(&stage.settings_path()).await?,
         "nothing else is written"
     );
-    objects::delete(&stage.cluster.client, foreign).await?;
+    stage.delete(foreign).await?;
     stage.until_installed("1.0.0").await?;
     stage.clear().await?;
     Ok(Outcome::Passed)

@@ -13,10 +13,8 @@ use crate::harness::{Cluster, Outcome};
 
 /// Installed stays, available or not; both the revision and the extension say when it is not, and when it is again.
 pub(crate) async fn an_unready_operator_is_told(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
-    let stage = Stage::set(cluster, "unready").await?;
-    stage.offer(&[Bundle::new("1.0.0")]).await?;
-    stage.add_extension(&json!({})).await?;
-    stage.until_installed("1.0.0").await?;
+    let stage = Stage::offering(cluster, "unready", &[Bundle::new("1.0.0")]).await?;
+    stage.install_newest("1.0.0").await?;
     stage
         .until_condition(
             ConditionType::Available,

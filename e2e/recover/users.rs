@@ -13,10 +13,8 @@ use crate::harness::{Cluster, Outcome};
 
 /// Labels, annotations and `kubectl rollout restart` survive a repair of the same object; the bundle's own come back.
 pub(crate) async fn what_users_add_stays(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
-    let stage = Stage::set(cluster, "users-add").await?;
-    stage.offer(&[Bundle::new("1.0.0")]).await?;
-    stage.add_extension(&json!({})).await?;
-    stage.until_installed("1.0.0").await?;
+    let stage = Stage::offering(cluster, "users-add", &[Bundle::new("1.0.0")]).await?;
+    stage.install_newest("1.0.0").await?;
     let path = stage.deployment_path();
     let mine =
         json!({"metadata": {"labels": {"mine": "label"}, "annotations": {"mine": "annotation"}}});

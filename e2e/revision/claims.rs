@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{apply_set, config_map, config_map_path, delete_set, kind_probe, value_is};
 use crate::harness::stage::Stage;
 use crate::harness::wait::message;
-use crate::harness::{Cluster, Outcome, objects};
+use crate::harness::{Cluster, Outcome};
 
 /// A claim that nothing satisfies holds the next phase back; the volume appears, and the rollout goes on by itself.
 pub(crate) async fn a_pending_claim_halts_the_phases(
@@ -47,7 +47,7 @@ pub(crate) async fn a_pending_claim_halts_the_phases(
 
     let volume = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pending-claim}\n\
         spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Mi}, storageClassName: '', hostPath: {path: /tmp}}\n";
-    objects::apply(&stage.cluster.client, volume).await?;
+    stage.apply(volume).await?;
     stage
         .until_set(
             "pending-claim",
@@ -55,13 +55,7 @@ pub(crate) async fn a_pending_claim_halts_the_phases(
             "True/ProbesSucceeded",
         )
         .await?;
-    let set = stage
-        .until_set(
-            "pending-claim",
-            ConditionType::Progressing,
-            "True/Succeeded",
-        )
-        .await?;
+    let set = stage.until_rolled_out("pending-claim").await?;
     ensure!(message(&set, ConditionType::Progressing) == "Revision  has rolled out.");
     ensure!(stage.exists(&later).await?, "the next phase is there");
 

@@ -79,13 +79,7 @@ pub(crate) async fn a_late_rollout_is_archived_or_recovers(
     );
     let archive = json!({"spec": {"lifecycleState": "Archived"}});
     stage.merge(&set_path("late-archived"), &archive).await?;
-    stage
-        .until_set(
-            "late-archived",
-            ConditionType::Progressing,
-            "False/Archived",
-        )
-        .await?;
+    stage.until_archived("late-archived").await?;
     let archived = config_map_path(&stage, "late-archived");
     stage.until_exists(&archived, false).await?;
 
@@ -96,13 +90,7 @@ pub(crate) async fn a_late_rollout_is_archived_or_recovers(
     stage
         .merge(&config_map_path(&stage, "late-recovers"), &green)
         .await?;
-    stage
-        .until_set(
-            "late-recovers",
-            ConditionType::Progressing,
-            "True/Succeeded",
-        )
-        .await?;
+    stage.until_rolled_out("late-recovers").await?;
     for set in ["late-archived", "late-recovers"] {
         delete_set(&stage, set).await?;
     }

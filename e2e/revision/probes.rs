@@ -55,9 +55,7 @@ async fn halts(stage: &Stage) -> anyhow::Result<()> {
             &json!({"spec": {"progressionProbes": probe("red")}}),
         )
         .await?;
-    stage
-        .until_set(set, ConditionType::Progressing, "True/Succeeded")
-        .await?;
+    stage.until_rolled_out(set).await?;
     ensure!(stage.exists(&second).await?, "the next phase is there");
     delete_set(stage, set).await?;
     ensure!(!stage.exists(&second).await?, "its objects go with it");
@@ -91,9 +89,7 @@ async fn passes(stage: &Stage) -> anyhow::Result<()> {
         ],
     });
     apply_set(stage, set, &spec).await?;
-    stage
-        .until_set(set, ConditionType::Progressing, "True/Succeeded")
-        .await?;
+    stage.until_rolled_out(set).await?;
     stage
         .until_set(set, ConditionType::Available, "True/ProbesSucceeded")
         .await?;

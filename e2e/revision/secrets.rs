@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{apply_set, config_map, config_map_path, delete_set};
 use crate::harness::stage::Stage;
-use crate::harness::{Cluster, Outcome, objects};
+use crate::harness::{Cluster, Outcome};
 
 /// A Secret in the namespace of the stage whose keys hold objects.
 pub(super) fn secret(
@@ -56,12 +56,10 @@ pub(crate) async fn objects_stand_in_secrets(cluster: Arc<Cluster>) -> anyhow::R
         true,
         &[("map", map), ("web", deployment)],
     );
-    objects::apply(&stage.cluster.client, &content).await?;
+    stage.apply(&content).await?;
     let spec = json!({"phases": referring(&stage, "content", &["map", "web"])});
     apply_set(&stage, "in-secrets", &spec).await?;
-    let set = stage
-        .until_set("in-secrets", ConditionType::Progressing, "True/Succeeded")
-        .await?;
+    let set = stage.until_rolled_out("in-secrets").await?;
     let observed = set.status.map(|status| status.observed_phases);
     let observed = observed.unwrap_or_default();
     ensure!(
@@ -81,9 +79,7 @@ pub(crate) async fn objects_stand_in_secrets(cluster: Arc<Cluster>) -> anyhow::R
     // The system namespace is read with oxolm's own rights: only what was made for this very revision.
     let spec = json!({"phases": [{"name": "objects", "objects": [
         {"ref": {"name": "oxolm-in-secrets-other", "namespace": "olmv1-system", "key": "token"}}]}]});
-    objects::apply(
-        &stage.cluster.client,
-        "apiVersion: v1\nkind: Secret\nimmutable: true\nmetadata: {name: oxolm-in-secrets-other, namespace: olmv1-system}\n\
+    stage.apply("apiVersion: v1\nkind: Secret\nimmutable: true\nmetadata: {name: oxolm-in-secrets-other, namespace: olmv1-system}\n\
          stringData: {token: hunter2}\n",
     )
     .await?;
@@ -98,9 +94,7 @@ pub(crate) async fn objects_stand_in_secrets(cluster: Arc<Cluster>) -> anyhow::R
     let text = serde_json::to_string(&set.status)?;
     ensure!(!text.contains("hunter2"), "{text}");
     delete_set(&stage, "in-secrets-thief").await?;
-    objects::delete(
-        &stage.cluster.client,
-        "apiVersion: v1\nkind: Secret\nmetadata: {name: oxolm-in-secrets-other, namespace: olmv1-system}\n",
+    stage.delete("apiVersion: v1\nkind: Secret\nmetadata: {name: oxolm-in-secrets-other, namespace: olmv1-system}\n",
     )
     .await?;
 

@@ -10,14 +10,14 @@ use super::secrets::{referring, secret};
 use super::{apply_set, config_map, config_map_path, delete_set, set_path};
 use crate::harness::stage::Stage;
 use crate::harness::wait::message;
-use crate::harness::{Cluster, Outcome, objects};
+use crate::harness::{Cluster, Outcome};
 
 /// Content that could be changed behind a revision's back is not applied; made immutable, it is.
 pub(crate) async fn a_mutable_secret_blocks(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
     let stage = Stage::set(cluster, "mutable-secret").await?;
     let map = config_map(&stage, "map", &json!({}), &json!({"a": "b"}));
     let content = |is_immutable| secret(&stage, "content", is_immutable, &[("map", map.clone())]);
-    objects::apply(&stage.cluster.client, &content(false)).await?;
+    stage.apply(&content(false)).await?;
     let spec = json!({"phases": referring(&stage, "content", &["map"])});
     apply_set(&stage, "mutable-secret", &spec).await?;
     let set = stage
@@ -34,16 +34,10 @@ pub(crate) async fn a_mutable_secret_blocks(cluster: Arc<Cluster>) -> anyhow::Re
     let path = config_map_path(&stage, "map");
     ensure!(!stage.exists(&path).await?, "nothing is applied");
 
-    objects::apply(&stage.cluster.client, &content(true)).await?;
+    stage.apply(&content(true)).await?;
     let touch = json!({"metadata": {"annotations": {"example.com/look": "again"}}});
     stage.merge(&set_path("mutable-secret"), &touch).await?;
-    stage
-        .until_set(
-            "mutable-secret",
-            ConditionType::Progressing,
-            "True/Succeeded",
-        )
-        .await?;
+    stage.until_rolled_out("mutable-secret").await?;
     ensure!(stage.exists(&path).await?, "it is applied");
     delete_set(&stage, "mutable-secret").await?;
     stage.clear().await?;
@@ -59,8 +53,8 @@ pub(crate) async fn changed_content_blocks_until_it_is_restored(
     let replace = async |value: &str| {
         let map = config_map(&stage, "map", &json!({}), &json!({"a": value}));
         let content = secret(&stage, "content", true, &[("map", map)]);
-        objects::delete(&stage.cluster.client, &content).await?;
-        objects::apply(&stage.cluster.client, &content).await
+        stage.delete(&content).await?;
+        stage.apply(&content).await
     };
     let touch = async |value: &str| {
         let touch = json!({"metadata": {"annotations": {"example.com/look": value}}});
@@ -69,13 +63,7 @@ pub(crate) async fn changed_content_blocks_until_it_is_restored(
     replace("first").await?;
     let spec = json!({"phases": referring(&stage, "content", &["map"])});
     apply_set(&stage, "changed-secret", &spec).await?;
-    stage
-        .until_set(
-            "changed-secret",
-            ConditionType::Progressing,
-            "True/Succeeded",
-        )
-        .await?;
+    stage.until_rolled_out("changed-secret").await?;
 
     replace("second").await?;
     touch("1").await?;
@@ -97,23 +85,11 @@ pub(crate) async fn changed_content_blocks_until_it_is_restored(
 
     replace("first").await?;
     touch("2").await?;
-    stage
-        .until_set(
-            "changed-secret",
-            ConditionType::Progressing,
-            "True/Succeeded",
-        )
-        .await?;
+    stage.until_rolled_out("changed-secret").await?;
 
     let archive = json!({"spec": {"lifecycleState": "Archived"}});
     stage.merge(&set_path("changed-secret"), &archive).await?;
-    let set = stage
-        .until_set(
-            "changed-secret",
-            ConditionType::Progressing,
-            "False/Archived",
-        )
-        .await?;
+    let set = stage.until_archived("changed-secret").await?;
     ensure!(message(&set, ConditionType::Available) == "revision is archived");
     stage
         .until_exists(&config_map_path(&stage, "map"), false)

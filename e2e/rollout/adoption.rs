@@ -9,19 +9,18 @@ use serde_json::{Value, json};
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
 use crate::harness::wait::message;
-use crate::harness::{Cluster, Outcome, objects};
+use crate::harness::{Cluster, Outcome};
 
 /// Objects of an earlier installation are left alone by default; `unowned` takes what nobody controls, `all` the rest.
 pub(crate) async fn adoption_is_asked_for(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
-    let stage = Stage::set(cluster, "adopted").await?;
-    stage.offer(&[Bundle::new("1.0.0")]).await?;
+    let stage = Stage::offering(cluster, "adopted", &[Bundle::new("1.0.0")]).await?;
     let free = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: adopted-settings, namespace: adopted}\ndata: {version: '0', mine: stays}\n";
-    objects::apply(&stage.cluster.client, free).await?;
+    stage.apply(free).await?;
     let uid = stage.get(&stage.settings_path()).await?["metadata"]["uid"].clone();
     let held = json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": "adopted-manager", "namespace": "adopted", "ownerReferences": [
             {"apiVersion": "v1", "kind": "ConfigMap", "name": "adopted-settings", "uid": uid, "controller": true}]}});
-    objects::apply(&stage.cluster.client, &held.to_string()).await?;
+    stage.apply(&held.to_string()).await?;
 
     let adopt = |value: &str| json!({"metadata": {"annotations": {"oxolm.dev/adopt": value}}});
     let retried = async |text: &str| {

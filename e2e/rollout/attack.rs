@@ -46,13 +46,14 @@ subjects: [{kind: ServiceAccount, name: installer, namespace: mislabelled-tenant
 pub(crate) async fn a_label_of_somebody_else_means_nothing(
     cluster: Arc<Cluster>,
 ) -> anyhow::Result<Outcome> {
-    let stage = Stage::set(cluster, "mislabelled").await?;
-    stage
-        .offer(&[Bundle::new("1.0.0"), Bundle::new("1.1.0")])
-        .await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
-    objects::apply(&stage.cluster.client, TENANT).await?;
+    let stage = Stage::offering(
+        cluster,
+        "mislabelled",
+        &[Bundle::new("1.0.0"), Bundle::new("1.1.0")],
+    )
+    .await?;
+    stage.install("1.0.0").await?;
+    stage.apply(TENANT).await?;
     let false_one = false_revision();
     let tenant = stage.cluster.client_of("mallory-tenant").await?;
     let refused = objects::apply(&tenant, &false_one.to_string()).await;
@@ -62,7 +63,7 @@ pub(crate) async fn a_label_of_somebody_else_means_nothing(
         "{text}"
     );
 
-    objects::apply(&stage.cluster.client, &false_one.to_string()).await?;
+    stage.apply(&false_one.to_string()).await?;
     let set = stage
         .until_set("mislabelled-2", ConditionType::Progressing, "True/Retrying")
         .await?;
@@ -85,15 +86,8 @@ pub(crate) async fn a_label_of_somebody_else_means_nothing(
         "nobody takes it for his own: {set}"
     );
 
-    stage.change_extension(&json!({"version": "1.1.0"})).await?;
-    stage.until_installed("1.1.0").await?;
-    stage
-        .until_set(
-            "mislabelled-3",
-            ConditionType::Progressing,
-            "True/Succeeded",
-        )
-        .await?;
+    stage.change_to("1.1.0").await?;
+    stage.until_rolled_out("mislabelled-3").await?;
     let set = stage.get(&set_path("mislabelled-2")).await?;
     ensure!(
         set["spec"]["lifecycleState"] == "Active",
@@ -105,7 +99,7 @@ pub(crate) async fn a_label_of_somebody_else_means_nothing(
         "nor deleted"
     );
     delete_set(&stage, "mislabelled-2").await?;
-    objects::delete(&stage.cluster.client, TENANT).await?;
+    stage.delete(TENANT).await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
 }

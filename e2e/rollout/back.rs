@@ -9,7 +9,6 @@ use serde_json::json;
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
 use crate::harness::{Cluster, Outcome};
-use crate::uninstall::orphaned::uids;
 
 /// A map that cannot be changed.
 fn sealed(value: &str) -> (&'static str, String) {
@@ -48,7 +47,7 @@ pub(crate) async fn a_forced_way_back(cluster: Arc<Cluster>) -> anyhow::Result<O
         |version: &str| json!({"version": version, "upgradeConstraintPolicy": "SelfCertified"});
     stage.add_extension(&version("1.0.0")).await?;
     stage.until_installed("1.0.0").await?;
-    let before = uids(&stage).await?;
+    let before = stage.uids().await?;
 
     stage.change_extension(&version("2.0.0")).await?;
     stage
@@ -57,9 +56,7 @@ pub(crate) async fn a_forced_way_back(cluster: Arc<Cluster>) -> anyhow::Result<O
     let extra = |name: &str| format!("/api/v1/namespaces/way-back/configmaps/way-back-{name}");
     ensure!(stage.exists(&extra("broken")).await?);
     stage.change_extension(&version("1.0.0")).await?;
-    stage
-        .until_set("way-back-3", ConditionType::Progressing, "True/Succeeded")
-        .await?;
+    stage.until_rolled_out("way-back-3").await?;
     stage.until_installed("1.0.0").await?;
     stage.until_exists(&extra("broken"), false).await?;
 
@@ -69,14 +66,12 @@ pub(crate) async fn a_forced_way_back(cluster: Arc<Cluster>) -> anyhow::Result<O
         .until_condition(ConditionType::Progressing, "True/Retrying", text)
         .await?;
     stage.change_extension(&version("1.0.0")).await?;
-    stage
-        .until_set("way-back-5", ConditionType::Progressing, "True/Succeeded")
-        .await?;
+    stage.until_rolled_out("way-back-5").await?;
     stage.until_installed("1.0.0").await?;
     stage.until_exists(&extra("halved"), false).await?;
     let sealed = stage.get(&extra("sealed")).await?;
     ensure!(sealed["data"]["a"] == "first", "{sealed}");
-    ensure!(uids(&stage).await? == before, "nothing was made anew");
+    ensure!(stage.uids().await? == before, "nothing was made anew");
     stage.clear().await?;
     Ok(Outcome::Passed)
 }

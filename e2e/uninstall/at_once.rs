@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until_true;
-use crate::harness::{Cluster, Outcome, objects};
+use crate::harness::{Cluster, Outcome};
 
 /// Who is deleted first. The API server gets the requests one after the other, and nobody waits in between.
 const ORDERS: [(&str, &str, [usize; 4]); 4] = [
@@ -36,14 +36,12 @@ async fn delete_all(
     cascade: &str,
     order: [usize; 4],
 ) -> anyhow::Result<()> {
-    let stage = Stage::set(cluster, name).await?;
-    stage.offer(&[Bundle::new("1.0.0")]).await?;
-    stage.add_extension(&json!({})).await?;
-    stage.until_installed("1.0.0").await?;
+    let stage = Stage::offering(cluster, name, &[Bundle::new("1.0.0")]).await?;
+    stage.install_newest("1.0.0").await?;
     let thing = format!(
         "apiVersion: {name}.example.com/v1\nkind: Thing\nmetadata: {{name: {name}, namespace: default}}\nspec: {{size: 1}}\n"
     );
-    objects::apply(&stage.cluster.client, &thing).await?;
+    stage.apply(&thing).await?;
 
     let paths = [
         format!("/api/v1/namespaces/{name}"),
@@ -80,7 +78,7 @@ async fn delete_all(
     }
     let thing_path = format!("/apis/{name}.example.com/v1/namespaces/default/things/{name}");
     ensure!(stage.exists(&thing_path).await?, "{thing_path} is not lost");
-    objects::delete(&stage.cluster.client, &thing).await?;
+    stage.delete(&thing).await?;
     let crd = format!(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.{name}.example.com"
     );

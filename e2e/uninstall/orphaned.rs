@@ -15,21 +15,21 @@ use crate::revision::set_path;
 pub(crate) async fn what_is_orphaned_stays_and_is_taken_back(
     cluster: Arc<Cluster>,
 ) -> anyhow::Result<Outcome> {
-    let stage = Stage::set(cluster, "orphaned").await?;
-    stage
-        .offer(&[Bundle::new("1.0.0"), Bundle::new("1.1.0")])
-        .await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
-    stage.change_extension(&json!({"version": "1.1.0"})).await?;
-    stage.until_installed("1.1.0").await?;
-    let before = uids(&stage).await?;
+    let stage = Stage::offering(
+        cluster,
+        "orphaned",
+        &[Bundle::new("1.0.0"), Bundle::new("1.1.0")],
+    )
+    .await?;
+    stage.install("1.0.0").await?;
+    stage.change_to("1.1.0").await?;
+    let before = stage.uids().await?;
 
     let orphan = json!({"propagationPolicy": "Orphan"});
     let path = "/apis/olm.operatorframework.io/v1/clusterextensions/orphaned";
     stage.remove(path, &orphan).await?;
     wait::until_gone(&stage.cluster, &stage.extensions(), "orphaned").await?;
-    ensure!(uids(&stage).await? == before, "everything stays");
+    ensure!(stage.uids().await? == before, "everything stays");
     let second = stage.get(&set_path("orphaned-2")).await?;
     ensure!(second["metadata"]["ownerReferences"].is_null(), "{second}");
     ensure!(second["spec"]["lifecycleState"] == "Active");
@@ -37,15 +37,14 @@ pub(crate) async fn what_is_orphaned_stays_and_is_taken_back(
     // It is kept up meanwhile.
     stage.remove(&stage.settings_path(), &json!({})).await?;
     stage.until_exists(&stage.settings_path(), true).await?;
-    let before = uids(&stage).await?;
-    stage.add_extension(&json!({"version": "1.1.0"})).await?;
-    let extension = stage.until_installed("1.1.0").await?;
+    let before = stage.uids().await?;
+    let extension = stage.install("1.1.0").await?;
     let uid = json!(extension.metadata.uid);
     for name in ["orphaned-1", "orphaned-2"] {
         let set = stage.get(&set_path(name)).await?;
         ensure!(set["metadata"]["ownerReferences"][0]["uid"] == uid, "{set}");
     }
-    ensure!(uids(&stage).await? == before, "nothing is made anew");
+    ensure!(stage.uids().await? == before, "nothing is made anew");
 
     // Now the revision alone: its extension makes another one for what stands there.
     let old = stage.get(&set_path("orphaned-2")).await?["metadata"]["uid"].clone();
@@ -62,19 +61,8 @@ pub(crate) async fn what_is_orphaned_stays_and_is_taken_back(
     };
     until_true(&stage.cluster, "there is another revision", is_replaced).await?;
     stage.until_installed("1.1.0").await?;
-    ensure!(uids(&stage).await? == before, "nothing is made anew");
+    ensure!(stage.uids().await? == before, "nothing is made anew");
     stage.clear().await?;
-    for path in stage.object_paths() {
-        ensure!(!stage.exists(&path).await?, "{path} is gone");
-    }
+    stage.has_nothing().await?;
     Ok(Outcome::Passed)
-}
-
-/// The UIDs of all objects of the bundle.
-pub(crate) async fn uids(stage: &Stage) -> anyhow::Result<Vec<Value>> {
-    let mut uids = Vec::new();
-    for path in stage.object_paths() {
-        uids.push(stage.get(&path).await?["metadata"]["uid"].clone());
-    }
-    Ok(uids)
 }

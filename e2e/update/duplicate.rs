@@ -11,23 +11,23 @@ use serde_json::json;
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
 use crate::harness::wait::{self, message, shape};
-use crate::harness::{Cluster, Outcome, objects};
+use crate::harness::{Cluster, Outcome};
 
 /// A second extension of the same content collides, and touches nothing; the first one stays installed; also a further
 /// revision of the second collides.
 pub(crate) async fn a_second_extension_collides(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
-    let stage = Stage::set(cluster, "doubled").await?;
-    stage
-        .offer(&[Bundle::new("1.0.0"), Bundle::new("1.0.1")])
-        .await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
-    stage.change_extension(&json!({"version": "1.0.1"})).await?;
-    stage.until_installed("1.0.1").await?;
+    let stage = Stage::offering(
+        cluster,
+        "doubled",
+        &[Bundle::new("1.0.0"), Bundle::new("1.0.1")],
+    )
+    .await?;
+    stage.install("1.0.0").await?;
+    stage.change_to("1.0.1").await?;
     let before = stage.get(&stage.deployment_path()).await?;
 
     let dup = stage.extension("doubled-dup");
-    objects::apply(&stage.cluster.client, &dup.to_string()).await?;
+    stage.apply(&dup.to_string()).await?;
     let collides = |extension: &ClusterExtension| {
         shape(extension, ConditionType::Progressing) == "True/Retrying"
             && message(extension, ConditionType::Progressing).contains("revision object collisions")
@@ -75,12 +75,7 @@ pub(crate) async fn a_second_extension_collides(cluster: Arc<Cluster>) -> anyhow
         .delete("doubled-dup", &DeleteParams::default())
         .await?;
     wait::until_gone(&stage.cluster, &extensions, "doubled-dup").await?;
-    for path in stage.object_paths() {
-        ensure!(
-            stage.exists(&path).await?,
-            "{path} is the first one's, and stays"
-        );
-    }
+    stage.has_everything().await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 use oxolm::api::cluster_object_set::LifecycleState;
-use serde_json::json;
 
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
@@ -20,11 +19,9 @@ pub(crate) async fn identical_content_is_a_new_revision(
         ..Bundle::new(version)
     });
     stage.offer(&bundles).await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.install("1.0.0").await?;
     let before = stage.get(&stage.deployment_path()).await?["metadata"]["uid"].clone();
-    stage.change_extension(&json!({"version": "1.0.4"})).await?;
-    stage.until_installed("1.0.4").await?;
+    stage.change_to("1.0.4").await?;
     let second = stage.sets().get("identical-2").await?;
     ensure!(second.spec.lifecycle_state == LifecycleState::Active);
     let after = stage.get(&stage.deployment_path()).await?["metadata"]["uid"].clone();

@@ -31,21 +31,17 @@ pub(crate) async fn what_is_dropped_goes(cluster: Arc<Cluster>) -> anyhow::Resul
         ..Bundle::new("1.0.0")
     };
     stage.offer(&[first, Bundle::new("1.2.0")]).await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.install("1.0.0").await?;
     let old = "/api/v1/namespaces/dropped/configmaps/dropped-old";
     ensure!(stage.exists(old).await?);
 
-    stage.change_extension(&json!({"version": "1.2.0"})).await?;
-    stage.until_installed("1.2.0").await?;
+    stage.change_to("1.2.0").await?;
     stage
         .until("only the second revision is active", |extension| {
             active(extension) == ["dropped-2"]
         })
         .await?;
-    stage
-        .until_set("dropped-2", ConditionType::Progressing, "True/Succeeded")
-        .await?;
+    stage.until_rolled_out("dropped-2").await?;
     stage
         .until_set(
             "dropped-2",
@@ -53,9 +49,7 @@ pub(crate) async fn what_is_dropped_goes(cluster: Arc<Cluster>) -> anyhow::Resul
             "True/ProbesSucceeded",
         )
         .await?;
-    stage
-        .until_set("dropped-1", ConditionType::Progressing, "False/Archived")
-        .await?;
+    stage.until_archived("dropped-1").await?;
     stage.until_exists(old, false).await?;
     for path in stage.object_paths() {
         let object = stage.get(&path).await?;
@@ -74,8 +68,7 @@ pub(crate) async fn both_revisions_are_told(cluster: Arc<Cluster>) -> anyhow::Re
         ..Bundle::new("1.0.2")
     };
     stage.offer(&[Bundle::new("1.0.0"), bad]).await?;
-    stage.add_extension(&json!({"version": "1.0.0"})).await?;
-    stage.until_installed("1.0.0").await?;
+    stage.install("1.0.0").await?;
     stage.change_extension(&json!({"version": "1.0.2"})).await?;
     stage
         .until_set(
