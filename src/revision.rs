@@ -178,6 +178,8 @@ pub struct Revision {
     pub name: String,
     /// Its UID.
     pub uid: String,
+    /// The version of it that was read.
+    pub resource_version: Option<String>,
     /// Its number.
     pub number: i64,
     /// Whether it is kept up or taken down.
@@ -224,6 +226,7 @@ impl Revision {
         Some(Self {
             name: set.metadata.name.clone().unwrap_or_default(),
             uid: set.metadata.uid.clone().unwrap_or_default(),
+            resource_version: set.metadata.resource_version.clone(),
             number: set.spec.revision,
             state: set.spec.lifecycle_state,
             is_deleting: set.metadata.deletion_timestamp.is_some(),

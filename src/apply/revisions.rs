@@ -257,7 +257,9 @@ impl Revisions<'_> {
 
     /// Deletes all revisions that the extension controls; each takes its objects down before it goes.
     ///
-    /// Whoever deletes an extension with `--cascade=orphan` wants them to stay: then do not call this.
+    /// Whoever deletes an extension with `--cascade=orphan` wants them to stay: then do not call this. The garbage
+    /// collector may be done with that, and its finalizer gone, before anybody looks. So nothing is deleted but what
+    /// still is as it was read, with its owner; another revision waits until it is read again.
     ///
     /// # Errors
     /// When the API server refuses.
@@ -268,8 +270,7 @@ impl Revisions<'_> {
         let (mut left, mut is_begun) = (Vec::new(), false);
         for revision in owned {
             if !revision.is_deleting {
-                self.delete(revision).await?;
-                is_begun = true;
+                is_begun |= self.delete(revision).await?;
             }
             left.push(revision.name.clone());
         }
@@ -451,23 +452,25 @@ impl Revisions<'_> {
         Ok(())
     }
 
-    async fn delete(&self, revision: &Revision) -> Result<(), RevisionError> {
+    /// Whether the revision was as it was read, and is deleted now.
+    async fn delete(&self, revision: &Revision) -> Result<bool, RevisionError> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(revision.uid.clone()),
-                resource_version: None,
+                resource_version: revision.resource_version.clone(),
             }),
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
         let url = path(GROUP, VERSION, None, PLURAL);
         match request::delete(self.client, &url, &revision.name, &parameters).await {
-            // A conflict: another object has that name now.
-            Err(error) if !error.is_conflict() => Err(RevisionError::Delete {
+            Ok(_) => Ok(true),
+            // It was written meanwhile, or another object has that name now.
+            Err(error) if error.is_conflict() => Ok(false),
+            Err(error) => Err(RevisionError::Delete {
                 name: revision.name.clone(),
                 source: error,
             }),
-            Ok(_) | Err(_) => Ok(()),
         }
     }
 }

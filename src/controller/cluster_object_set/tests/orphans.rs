@@ -64,6 +64,27 @@ fn orphan_everything(cluster: &Cluster) {
 }
 
 #[tokio::test]
+async fn a_revision_that_was_orphaned_meanwhile_is_not_deleted() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let stale = cluster.revisions();
+    let orphaned = json!({"metadata": {"ownerReferences": null}});
+    cluster.server.edit(SET, &orphaned);
+    let uninstall = async |existing: &[Revision]| {
+        let operations = cluster.ctx.revisions();
+        operations.uninstall(existing).await.unwrap()
+    };
+    cluster.server.requests();
+    let waiting = Uninstall::Waiting(vec!["e-1".into()]);
+    assert_eq!(uninstall(&stale).await, waiting);
+    // Read again, nothing is left to wait for.
+    assert_eq!(uninstall(&cluster.revisions()).await, Uninstall::Done);
+    let metadata = cluster.server.object(SET).unwrap()["metadata"].clone();
+    assert_eq!(metadata.get("deletionTimestamp"), None);
+    assert_eq!(cluster.server.paths("/namespaces/system/secrets/").len(), 1);
+}
+
+#[tokio::test]
 async fn what_was_orphaned_while_nobody_was_here_stays() {
     let cluster = Cluster::new().await;
     cluster.install("e-1", &desired("1.0.0", &operator())).await;
