@@ -29,15 +29,15 @@ pub mod stored;
 mod string_form;
 mod text;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 pub use definition::{Definition, DefinitionError};
 
 use definition::{ConversionStrategy, Version};
-use flatten::flatten;
+use flatten::{Nodes, flatten};
 use property::{Complaint, compare};
-use shape::{Record, is_same_record};
+use shape::is_same_record;
 
 use crate::error::quoted;
 
@@ -283,7 +283,7 @@ fn nodes_of(crd: &Definition) -> Vec<VersionNodes<'_>> {
 /// A version and the nodes of its schema, by path.
 struct VersionNodes<'a> {
     version: &'a Version,
-    nodes: BTreeMap<String, &'a Record>,
+    nodes: Nodes<'a>,
 }
 
 fn crd_wide(
@@ -317,11 +317,11 @@ fn crd_wide(
         ));
     }
     for (old, new) in common_versions(before, after) {
-        for path in old.nodes.keys() {
-            if !new.nodes.contains_key(path) {
+        for (path, _, found) in old.nodes.beside(&new.nodes) {
+            if found.is_none() {
                 let version = new.version.name.clone();
                 let text = format!("removed field : {version}.{path}");
-                let path = path.clone();
+                let path = path.to_owned();
                 let place = Place::Removed { version, path };
                 findings.push(Finding::new(
                     Severity::Error,
@@ -371,9 +371,9 @@ fn compare_versions(old: &VersionNodes<'_>, new: &VersionNodes<'_>) -> Vec<(Stri
     {
         return complaints;
     }
-    for (path, node) in &old.nodes {
-        let found = compare(node, new.nodes.get(path).copied());
-        complaints.extend(found.into_iter().map(|complaint| (path.clone(), complaint)));
+    for (path, node, other) in old.nodes.beside(&new.nodes) {
+        let found = compare(node, other).into_iter();
+        complaints.extend(found.map(|complaint| (path.to_owned(), complaint)));
     }
     complaints
 }

@@ -58,7 +58,7 @@ fn has_same_structure(x: &Record, y: &Record) -> bool {
     let (x, y) = (flatten(Some(x)), flatten(Some(y)));
     x.len() == y.len()
         && x.iter()
-            .zip(&y)
+            .zip(y.iter())
             .all(|((path, x), (other, y))| path == other && is_same_record(&own(x), &own(y)))
 }
 

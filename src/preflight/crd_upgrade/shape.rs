@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::canonical::{self, json_text};
 
@@ -413,10 +413,8 @@ fn read_struct(
         Form::Json => fields.push((0, Data::Bytes(json_text(value).into_bytes()))),
         Form::Object => {
             let members = value.as_object().ok_or_else(|| wrong("object"))?;
-            for (index, field) in (0u8..).zip(of.fields) {
-                if let Some(member) = members.get(field.json)
-                    && let Some(data) = read(&field.shape, member, field.name)?
-                {
+            for (index, field, member) in present(of, members) {
+                if let Some(data) = read(&field.shape, member, field.name)? {
                     fields.push((index, data));
                 }
             }
@@ -443,6 +441,24 @@ fn read_struct(
         }
     }
     Ok((!fields.is_empty()).then_some(Data::Struct(Record(fields))))
+}
+
+/// The fields that an object has, in Go's order. Objects have few of the many fields, so these are looked for, not those.
+fn present<'v>(
+    of: &'static Struct,
+    members: &'v Map<String, Value>,
+) -> Vec<(u8, &'static Field, &'v Value)> {
+    let mut present: Vec<_> = members
+        .iter()
+        .filter_map(|(name, member)| {
+            let (index, field) = (0u8..)
+                .zip(of.fields)
+                .find(|(_, field)| field.json == name)?;
+            Some((index, field, member))
+        })
+        .collect();
+    present.sort_unstable_by_key(|(index, ..)| *index);
+    present
 }
 
 /// The zero value that a list, a map or a pointer holds.

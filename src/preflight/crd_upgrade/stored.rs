@@ -17,10 +17,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::definition::{ConversionStrategy, Definition, Version};
-use super::flatten::flatten;
+use super::definition::{ConversionStrategy, Definition};
 use super::shape::At;
-use super::{Check, Finding, Place, Severity};
+use super::{Check, Finding, Place, Severity, VersionNodes, nodes_of};
 use crate::preflight::resource::{Gap, Validator, Verdict};
 
 /// How many of the resources that fail are named.
@@ -87,7 +86,10 @@ pub fn questions(
     let hides_stored = findings
         .iter()
         .any(|finding| hides_stored_resources(finding, old.0));
-    let is_hopeless = errors.iter().any(|finding| stays(finding, old.0, new.0));
+    let nodes = (nodes_of(old.0), nodes_of(new.0));
+    let is_hopeless = errors
+        .iter()
+        .any(|finding| stays(finding, &nodes.0, &nodes.1));
     if is_hopeless || (errors.is_empty() && !hides_stored) {
         return Ok(None);
     }
@@ -143,28 +145,24 @@ fn pair(finding: &Finding, old: &Definition) -> Option<(String, String)> {
 }
 
 /// Whether an error stands whatever is stored.
-fn stays(finding: &Finding, old: &Definition, new: &Definition) -> bool {
-    let nodes = match &finding.place {
+fn stays(finding: &Finding, old: &[VersionNodes<'_>], new: &[VersionNodes<'_>]) -> bool {
+    let mixes = |versions: &[VersionNodes<'_>], name: &str, path: &str| {
+        let version = versions.iter().find(|one| one.version.name == name)?;
+        Some(version.nodes.get(path)?.is(At::XIntOrString))
+    };
+    let mixes_texts = match &finding.place {
         Place::Crd | Place::WholeVersion { .. } => None,
         // What a finding says about a node that is gone is said by its removal.
         Place::Removed { .. } => return false,
         Place::Version { version, path } => {
-            Some((old.version(version), new.version(version), path))
+            Some((mixes(old, version, path), mixes(new, version, path)))
         }
         Place::Served {
             lower,
             higher,
             path,
-        } => Some((new.version(lower), new.version(higher), path)),
+        } => Some((mixes(new, lower, path), mixes(new, higher, path))),
     };
-    let mixes_texts = nodes.map(|(before, after, path)| {
-        let of = |version: Option<&Version>| {
-            let schema = version.and_then(|version| version.schema.as_ref());
-            let node = flatten(schema).get(path).copied();
-            node.map(|node| node.is(At::XIntOrString))
-        };
-        (of(before), of(after))
-    });
     match (finding.check, mixes_texts) {
         (_, Some((_, None))) => false,
         // Numbers become texts, or the other way round.
