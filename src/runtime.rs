@@ -38,7 +38,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::api::object::Gvk;
 use crate::api::policy::Settings;
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
 use crate::apply::discovery::Discovery;
@@ -54,7 +53,6 @@ use crate::controller::{
 };
 use crate::identity::accounts::{self, Accounts};
 use crate::identity::{ExcludedNamespaces, Identity};
-use crate::render::Provider;
 use crate::runtime::arguments::{AccountPolicy, RunArguments};
 use crate::runtime::health::Readiness;
 use crate::runtime::lease::{Kept, Seat};
@@ -479,7 +477,7 @@ impl Parts {
             preflight,
             reporter: catalogs.reporter.clone(),
             major_upgrades: arguments.major_upgrades.into(),
-            certificates: certificates(&discovery).await,
+            certificates: discovery.certificates().await,
             memory: cluster_extension::Memory::default(),
         });
         let gate = Arc::new(cluster_operator::Context {
@@ -575,23 +573,6 @@ async fn wake_on_drift(
                 None => return,
             },
         }
-    }
-}
-
-/// Who makes webhook certificates here: cert-manager where it is served, else `OpenShift`'s service CA.
-async fn certificates(discovery: &Discovery) -> Provider {
-    let serves = async |api_version: &str, kind: &str| {
-        matches!(
-            discovery.resource(&Gvk::new(api_version, kind)).await,
-            Ok(Some(_))
-        )
-    };
-    if serves("cert-manager.io/v1", "Certificate").await {
-        Provider::CertManager
-    } else if serves("operator.openshift.io/v1", "ServiceCA").await {
-        Provider::ServiceCa
-    } else {
-        Provider::None
     }
 }
 

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::api::object::Gvk;
 use crate::identity::request::{RequestError, path, send};
 use crate::preflight::permissions::Resource;
+use crate::render::Provider;
 use crate::version::Version;
 
 /// Group and version.
@@ -72,6 +73,22 @@ impl Discovery {
             .unwrap_or_default();
         Version::parse_tolerant(text)
             .map_err(|_no_version| ServerVersionError::Unknown(text.to_owned()))
+    }
+
+    /// Who makes the certificates of webhooks in this cluster: cert-manager where its API is served, else the service CA
+    /// of `OpenShift` where that is, else nobody. An API that cannot be asked for counts as not served.
+    pub async fn certificates(&self) -> Provider {
+        let serves = async |api_version: &str, kind: &str| {
+            let found = self.resource(&Gvk::new(api_version, kind)).await;
+            matches!(found, Ok(Some(_)))
+        };
+        if serves("cert-manager.io/v1", "Certificate").await {
+            Provider::CertManager
+        } else if serves("operator.openshift.io/v1", "ServiceCA").await {
+            Provider::ServiceCa
+        } else {
+            Provider::None
+        }
     }
 
     /// Asks through `client`.

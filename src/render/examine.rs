@@ -8,10 +8,13 @@ use serde_json::{Value, json};
 use super::{Manifests, Provider, RenderError, RenderOptions, check_support, render, validator};
 use crate::bundle::csv::InstallMode;
 use crate::bundle::dependency::dependencies;
-use crate::bundle::requirement::{Property, minimum_kubernetes, properties};
+use crate::bundle::requirement::{
+    KubernetesError, Property, check_kubernetes, minimum_kubernetes, properties,
+};
 use crate::bundle::{Files, LoadError, RegistryV1};
 use crate::error::chain;
 use crate::fbc::yaml;
+use crate::version::Version;
 
 /// The largest object that an API server keeps, in bytes: the default limit of etcd on a request.
 const LARGEST_OBJECT_BYTES: usize = 3 << 19;
@@ -128,6 +131,38 @@ impl Examination {
             check,
             message: message.into(),
         });
+    }
+
+    /// Adds what stands against it in a cluster of this version, in which `certificates` makes those of webhooks.
+    pub fn on_cluster(&mut self, version: &Version, certificates: Provider) {
+        self.on_kubernetes(version);
+        let has_webhooks = |bundle: &RegistryV1| !bundle.csv.spec.webhook_definitions.is_empty();
+        if !self.bundle.as_ref().is_some_and(has_webhooks) {
+            return;
+        }
+        let maker = match certificates {
+            Provider::CertManager => "cert-manager",
+            Provider::ServiceCa => "OpenShift's service CA",
+            Provider::SelfSigned => "oxolm",
+            Provider::None => {
+                return self.add(
+                    Severity::Error,
+                    Check::Certificates,
+                    "webhooks need certificates, and nobody makes them in this cluster: install cert-manager",
+                );
+            }
+        };
+        let message = format!("in this cluster, {maker} makes the certificates of webhooks");
+        self.add(Severity::Note, Check::Certificates, message);
+    }
+
+    /// Adds that a Kubernetes of this version is too old for it.
+    pub fn on_kubernetes(&mut self, version: &Version) {
+        let check =
+            |bundle: &RegistryV1| check_kubernetes(&bundle.csv.spec.min_kube_version, version);
+        if let Some(Err(error @ KubernetesError::TooOld { .. })) = self.bundle.as_ref().map(check) {
+            self.add(Severity::Error, Check::ClusterVersion, chain(&error));
+        }
     }
 
     fn unreadable(&mut self, error: &LoadError) {

@@ -9,10 +9,11 @@ use owo_colors::OwoColorize as _;
 use serde_json::json;
 
 use super::super::Answer;
+use super::super::cluster::ClusterOptions;
 use super::super::objects::{json_text, refusal};
 use super::super::source::{self, Sources};
 use super::{Output, catalogued};
-use crate::bundle::requirement::{KubernetesError, check_kubernetes};
+use crate::apply::discovery::Discovery;
 use crate::error::chain;
 use crate::render::examine::{Check, Examination, Severity};
 use crate::revision::phase::{self, ObjectMarks};
@@ -23,7 +24,7 @@ use crate::version::Version;
 /// Layout, rules and rendering in every install mode are tried; properties, dependencies, certificates, the versions
 /// that it needs and its size are looked at.
 ///
-/// Exit code 0: no errors; 1: errors; 2: SRC or a catalog cannot be read.
+/// Exit code 0: no errors; 1: errors; 2: SRC or a catalog cannot be read, or the cluster does not answer.
 ///
 /// `-o json` prints {"installable","bundle","package","findings":[{"severity":"error"|"warning"|"note","check","message"}]}.
 #[derive(Debug, Args)]
@@ -41,6 +42,12 @@ pub(super) struct Validate {
     /// The Kubernetes version that it is to run on
     #[arg(long, value_name = "VERSION", value_parser = version)]
     kubernetes: Option<Version>,
+    /// Look at the cluster of the kubeconfig: its version, and who makes certificates there
+    #[arg(long, conflicts_with = "kubernetes")]
+    cluster: bool,
+    /// The context of the kubeconfig; it implies --cluster [default: the current one]
+    #[arg(long, value_name = "NAME", conflicts_with = "kubernetes")]
+    context: Option<String>,
     /// How to print the answer
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -81,11 +88,19 @@ impl Validate {
         };
         let mut examination = Examination::of(&files);
         add_phases(&mut examination);
-        if let (Some(version), Some(bundle)) = (&self.kubernetes, &examination.bundle)
-            && let Err(error @ KubernetesError::TooOld { .. }) =
-                check_kubernetes(&bundle.csv.spec.min_kube_version, version)
-        {
-            examination.add(Severity::Error, Check::ClusterVersion, chain(&error));
+        if let Some(version) = &self.kubernetes {
+            examination.on_kubernetes(version);
+        }
+        if self.cluster || self.context.is_some() {
+            let cluster = ClusterOptions::of_context(self.context.as_deref()).connect()?;
+            let (version, certificates) = cluster.ask(async |client| {
+                let discovery = Discovery::new(client);
+                (
+                    discovery.server_version().await,
+                    discovery.certificates().await,
+                )
+            });
+            examination.on_cluster(&version?, certificates);
         }
         for text in &self.catalogs {
             let (name, source) = source::named(text)?;

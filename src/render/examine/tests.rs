@@ -171,3 +171,30 @@ fn an_object_that_no_cluster_keeps_is_warned_of() {
         "{warnings:?}"
     );
 }
+
+#[test]
+fn a_cluster_may_lack_what_it_needs() {
+    let bundle = TestBundle::new()
+        .webhook()
+        .with("/spec/minKubeVersion", json!("1.31.0"));
+    let on = |version: &str, certificates| {
+        let mut examination = Examination::of(&bundle.files());
+        let before = examination.findings.len();
+        examination.on_cluster(&Version::parse_tolerant(version).unwrap(), certificates);
+        let added = examination.findings.into_iter().skip(before);
+        added
+            .map(|finding| format!("{:?} {}", finding.severity, finding.message))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        on("1.31.2", Provider::CertManager),
+        ["Note in this cluster, cert-manager makes the certificates of webhooks"]
+    );
+    assert_eq!(
+        on("1.30.9", Provider::None),
+        [
+            "Error bundle needs Kubernetes 1.31.0 or newer, and the cluster runs 1.30.9",
+            "Error webhooks need certificates, and nobody makes them in this cluster: install cert-manager",
+        ]
+    );
+}
