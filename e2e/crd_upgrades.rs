@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use oxolm::api::condition::ConditionType;
 use serde_json::{Value, json};
 
@@ -93,12 +94,12 @@ pub(crate) async fn a_breaking_change_is_refused(cluster: Arc<Cluster>) -> anyho
 
     enforce(&stage, &json!("Strict")).await?;
     let installed = stage.change_to("1.2.0").await?;
+    let note = "The upgrade changes CRD things.crd-upgrade.example.com: printerColumn: column \"Size\" of version v1 is gone.";
     ensure!(
-        shape(&installed, ConditionType::Warnings) == "absent",
-        "what was said of the upgrade goes with it: {}",
+        message(&installed, ConditionType::Warnings) == note,
+        "what was let pass is said as long as the revision is in force: {}",
         message(&installed, ConditionType::Warnings)
     );
-    let note = "The upgrade changes CRD things.crd-upgrade.example.com: printerColumn: column \"Size\" of version v1 is gone.";
     ensure!(
         notes(&stage).await?.iter().any(|one| one == note),
         "an event says it"
@@ -144,9 +145,18 @@ pub(crate) async fn stored_resources_decide(cluster: Arc<Cluster>) -> anyhow::Re
                 && message(extension, ConditionType::Progressing).ends_with("previously : 5")
         })
         .await?;
-    stage.apply(&thing(3)).await?;
     annotate(&stage, &json!(null)).await?;
-    stage.until_installed("1.1.0").await?;
+    stage
+        .until_condition(ConditionType::Progressing, "True/Retrying", named)
+        .await?;
+    // Nothing of the extension changes: the resource alone wakes the upgrade.
+    stage.apply(&thing(3)).await?;
+    let installed = stage.until_installed("1.1.0").await?;
+    ensure!(
+        message(&installed, ConditionType::Warnings).contains("maximum constraint added"),
+        "{}",
+        message(&installed, ConditionType::Warnings)
+    );
     ensure!(
         notes(&stage)
             .await?
@@ -155,6 +165,98 @@ pub(crate) async fn stored_resources_decide(cluster: Arc<Cluster>) -> anyhow::Re
         "an event says what was let pass"
     );
     stage.delete(&thing(3)).await?;
+    stage.clear().await?;
+    Ok(Outcome::Passed)
+}
+
+/// Two versions whose resources a webhook converts that is not there; `second` has `$BOUND`.
+macro_rules! converted_crd {
+    ($bound:literal) => {
+        concat!(
+            "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: things.PACKAGE.example.com
+spec:
+  group: PACKAGE.example.com
+  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}
+  scope: Namespaced
+  conversion:
+    strategy: Webhook
+    webhook:
+      conversionReviewVersions: [v1]
+      clientConfig: {service: {namespace: PACKAGE, name: nobody, path: /convert}}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {size: {type: integer}}}}
+  - name: v2
+    served: true
+    storage: false
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {size: {type: integer",
+            $bound,
+            "}}}}
+"
+        )
+    };
+}
+
+/// A conversion webhook that does not answer leaves the verdict to the schemas, and the message says why. It also does
+/// not stand in the way of taking the extension down.
+pub(crate) async fn a_dead_conversion_webhook_leaves_the_verdict(
+    cluster: Arc<Cluster>,
+) -> anyhow::Result<Outcome> {
+    let stage = Stage::set(cluster, "crd-conversion").await?;
+    for (version, crd) in [
+        ("1.0.0", converted_crd!("")),
+        ("1.1.0", converted_crd!(", maximum: 5")),
+    ] {
+        let bundle = Bundle {
+            manifests: vec![("crd.yaml", crd.to_owned())],
+            ..Bundle::new(version)
+        };
+        stage.package.push_bundle(&bundle).await?;
+    }
+    let entries = [entry("1.0.0", ""), entry("1.1.0", "1.0.0")];
+    stage.serve(&entries).await?;
+    stage.install("1.0.0").await?;
+    let thing = "apiVersion: crd-conversion.example.com/v1\nkind: Thing\n\
+                 metadata: {name: small, namespace: crd-conversion}\nspec: {size: 1}\n";
+    stage.apply(thing).await?;
+
+    stage.change_extension(&json!({"version": "1.1.0"})).await?;
+    let why = "maximum constraint added when there was none previously : 5\nstoredResources: not looked at: the conversion \
+               webhook of things.crd-conversion.example.com does not answer properly, without which none can be read as \
+               v2: see to its Service and its pods";
+    let refused = stage
+        .until_condition(ConditionType::Progressing, "True/Retrying", why)
+        .await?;
+    ensure!(shape(&refused, ConditionType::Installed) == "True/Succeeded");
+
+    // The resource stays, so the definition does; its versions are alike, so nothing needs the webhook any more.
+    stage.uninstall().await?;
+    let crds: Api<CustomResourceDefinition> = Api::all(stage.cluster.client.clone());
+    let kept = crds.get("things.crd-conversion.example.com").await?;
+    let strategy = kept.spec.conversion.map(|conversion| conversion.strategy);
+    ensure!(
+        strategy
+            .as_deref()
+            .is_none_or(|strategy| strategy == "None"),
+        "{strategy:?}"
+    );
+    stage.delete(thing).await?;
+    crds.delete(
+        "things.crd-conversion.example.com",
+        &DeleteParams::default(),
+    )
+    .await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
 }

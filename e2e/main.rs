@@ -202,6 +202,10 @@ const STORIES: &[Story] = &[
         crd_upgrades::stored_resources_decide
     ),
     story!(
+        "crd_upgrades::a_dead_conversion_webhook_leaves_the_verdict",
+        crd_upgrades::a_dead_conversion_webhook_leaves_the_verdict
+    ),
+    story!(
         "resolution::deprecated_content_is_said",
         resolution::deprecated_content_is_said
     ),

@@ -244,6 +244,15 @@ impl Revision {
         })
     }
 
+    /// What was said about its CRDs when it was made.
+    pub fn crd_findings(&self) -> Vec<String> {
+        let noted = self.annotations.get(keys::CRD_FINDINGS);
+        // What somebody else wrote there says nothing.
+        noted
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
+    }
+
     /// Whether it is kept up.
     pub fn is_active(&self) -> bool {
         self.state == LifecycleState::Active && !self.is_deleting

@@ -478,6 +478,7 @@ impl Parts {
             reporter: catalogs.reporter.clone(),
             major_upgrades: arguments.major_upgrades.into(),
             certificates: discovery.certificates().await,
+            queue: queues.extensions.clone(),
             memory: cluster_extension::Memory::default(),
         });
         let gate = Arc::new(cluster_operator::Context {

@@ -84,6 +84,8 @@ pub const WEBHOOK_CERTIFICATES: &str = "oxolm.dev/webhook-certificates";
 pub const OWNER: &str = "oxolm.dev/owner";
 /// Annotation on revisions: the digest of their content, by which a change is noticed.
 pub const CONTENT: &str = "oxolm.dev/content";
+/// On a revision: what was said about its CRDs when it was made, a JSON array of sentences.
+pub const CRD_FINDINGS: &str = "oxolm.dev/crd-findings";
 /// Annotation on revisions: the namespace that the extension is installed in.
 pub const INSTALL_NAMESPACE: &str = "oxolm.dev/install-namespace";
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use crate::error::{Classify, Disposition, quoted};
-use crate::identity::request::{self, RequestError};
+use crate::identity::request::{self, Page, RequestError};
 use crate::preflight::crd_upgrade::stored::{self, Questions, Tally, Unanswerable};
 use crate::preflight::crd_upgrade::{self, Definition, DefinitionError, Finding, Severity};
 
@@ -47,9 +47,44 @@ pub enum CrdUpgradeError {
     /// One of the two CRDs is none.
     #[error("converting unstructured to CRD object")]
     Definition(#[from] DefinitionError),
-    /// At least one CRD must not change so: a paragraph for each.
-    #[error("{}", .0.join("\n"))]
-    Refused(Vec<String>),
+    /// At least one CRD must not change so.
+    #[error("{}", .paragraphs.join("\n"))]
+    Refused {
+        /// Why, for each.
+        paragraphs: Vec<String>,
+        /// The stored resources that were looked at: when they change, the answer may.
+        looked: Vec<Looked>,
+    },
+}
+
+/// A collection of resources that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Looked {
+    /// Its path.
+    pub path: String,
+    /// Its version when it was read.
+    pub resource_version: String,
+}
+
+impl Looked {
+    /// Waits until something in it is another than when it was read; false when the API server ended the watch before.
+    ///
+    /// # Errors
+    /// When `account` may not watch it, or the API server does not answer.
+    pub async fn changes(&self, account: &Client) -> Result<bool, RequestError> {
+        request::changes(account, &self.path, &self.resource_version).await
+    }
+}
+
+/// A CRD beside the live one.
+#[derive(Debug)]
+pub struct Comparison {
+    /// The CRD's name.
+    pub name: String,
+    /// What is to be said of it.
+    pub findings: Vec<Finding>,
+    /// The stored resources that were looked at.
+    pub looked: Vec<Looked>,
 }
 
 impl Classify for CrdUpgradeError {
@@ -97,49 +132,58 @@ impl CrdUpgradeCheck<'_> {
         objects: &[Value],
         warnings: &mut Vec<String>,
     ) -> Result<(), CrdUpgradeError> {
-        let mut refusals = Vec::new();
+        let (mut paragraphs, mut looked) = (Vec::new(), Vec::new());
         for object in objects.iter().filter(|object| Definition::is_crd(object)) {
-            let (name, findings) = self.findings(object).await?;
-            warnings.extend(warning(&name, &findings));
-            if crd_upgrade::is_refused(&findings) {
-                refusals.push(crd_upgrade::refusal(&name, &findings));
+            let compared = self.compare(object).await?;
+            warnings.extend(warning(&compared.name, &compared.findings));
+            if crd_upgrade::is_refused(&compared.findings) {
+                paragraphs.push(crd_upgrade::refusal(&compared.name, &compared.findings));
+                looked.extend(compared.looked);
             }
         }
-        if refusals.is_empty() {
+        if paragraphs.is_empty() {
             Ok(())
         } else {
-            Err(CrdUpgradeError::Refused(refusals))
+            Err(CrdUpgradeError::Refused { paragraphs, looked })
         }
     }
 
-    /// The name of a CRD, and what is to be said of its taking the place of the live one.
+    /// Compares a CRD with the live one whose place it is to take.
     ///
     /// # Errors
     /// When one of the two cannot be read.
-    pub async fn findings(&self, new: &Value) -> Result<(String, Vec<Finding>), CrdUpgradeError> {
-        let name = Definition::read(new)?.name;
-        let Some(live) = self.live(&name).await? else {
-            return Ok((name, Vec::new()));
+    pub async fn compare(&self, new: &Value) -> Result<Comparison, CrdUpgradeError> {
+        let mut comparison = Comparison {
+            name: Definition::read(new)?.name,
+            findings: Vec::new(),
+            looked: Vec::new(),
+        };
+        let Some(live) = self.live(&comparison.name).await? else {
+            return Ok(comparison);
         };
         let new = new.clone();
         // Large CRDs take tens of milliseconds.
         let compared = spawn_blocking(move || compare(&live, &new)).await;
         let (old, findings, questions) =
             compared.map_err(|_join| CrdUpgradeError::Interrupted)??;
-        if self.resources == Resources::Ignored {
-            return Ok((name, findings));
-        }
+        comparison.findings = findings;
         let seen = match questions {
-            Ok(None) => return Ok((name, findings)),
-            Ok(Some(questions)) => self.look(Arc::new(questions)).await,
+            Ok(None) => return Ok(comparison),
+            _ if self.resources == Resources::Ignored => return Ok(comparison),
+            Ok(Some(questions)) => self.look(Arc::new(questions), &mut comparison.looked).await,
             Err(why) => Err(why.to_string()),
         };
         let seen = seen.as_ref().map_err(String::as_str);
-        Ok((name, stored::conclude(&old, findings, seen)))
+        comparison.findings = stored::conclude(&old, comparison.findings, seen);
+        Ok(comparison)
     }
 
     /// Looks at all resources in question, or says why that is not possible.
-    async fn look(&self, questions: Arc<Questions>) -> Result<Tally, String> {
+    async fn look(
+        &self,
+        questions: Arc<Questions>,
+        looked: &mut Vec<Looked>,
+    ) -> Result<Tally, String> {
         let mut total = Tally::default();
         for (index, read) in questions.reads.iter().enumerate() {
             let path = request::path(&questions.group, &read.version, None, &questions.plural);
@@ -150,30 +194,47 @@ impl CrdUpgradeCheck<'_> {
                     seen => break seen,
                 }
             };
-            let resource = format!("{}.{}", questions.plural, questions.group);
-            total.add(seen.map_err(|error| {
-                if error.is_forbidden() {
-                    format!("{} may not list {resource}; grant it that", self.user)
-                } else {
-                    format!("cannot list {resource}: {error}")
-                }
-            })?);
+            let (tally, resource_version) =
+                seen.map_err(|error| self.unread(&questions, &read.version, &error))?;
+            total.add(tally);
+            looked.push(Looked {
+                path,
+                resource_version,
+            });
         }
         Ok(total)
     }
 
-    /// Looks at the resources of one version, page by page.
+    /// Why resources could not be read, the same words each time.
+    fn unread(&self, questions: &Questions, version: &str, error: &RequestError) -> String {
+        let resource = format!("{}.{}", questions.plural, questions.group);
+        if error.is_forbidden() {
+            format!("{} may not list {resource}; grant it that", self.user)
+        } else if error.is_failed_conversion() {
+            format!(
+                "the conversion webhook of {resource} does not answer properly, without which none can be read as \
+                 {version}: see to its Service and its pods"
+            )
+        } else {
+            format!("cannot list {resource}: {error}")
+        }
+    }
+
+    /// Looks at the resources of one version, page by page; also the version of the collection.
     async fn pages(
         &self,
         questions: &Arc<Questions>,
         index: usize,
         path: &str,
-    ) -> Result<Tally, RequestError> {
+    ) -> Result<(Tally, String), RequestError> {
         let mut tally = Tally::default();
         let mut token: Option<String> = None;
         loop {
-            let (items, next) =
-                request::list_page(self.account, path, PAGE, token.as_deref()).await?;
+            let Page {
+                items,
+                next,
+                resource_version,
+            } = request::list_page(self.account, path, PAGE, token.as_deref()).await?;
             let questions = questions.clone();
             let judged = spawn_blocking(move || {
                 if let Some(read) = questions.reads.get(index) {
@@ -186,7 +247,7 @@ impl CrdUpgradeCheck<'_> {
             tally = judged.await.unwrap_or_else(|_join| Tally::interrupted());
             token = next;
             if token.is_none() || tally.is_decided() {
-                return Ok(tally);
+                return Ok((tally, resource_version));
             }
         }
     }
@@ -347,8 +408,8 @@ mod tests {
         for index in 0..250 {
             server.add(&thing(&format!("t{index}"), 1));
         }
-        // Reading begins again when the API server forgot where it was.
-        server.fail_next(THINGS, 410);
+        // Reading begins again when the API server forgot where it was, on the second page.
+        server.fail_after(1, THINGS, 410);
         let (result, warnings) = checked(&server, &[sized(&json!({"maximum": 5}))]).await;
         assert_eq!(result, Ok(()));
         assert_eq!(
@@ -357,8 +418,9 @@ mod tests {
                 "The upgrade changes CRD things.g: v1: ^.spec.size: maximum: maximum constraint added when there was none previously : 5."
             ]
         );
-        let pages = server.log().iter().filter(|one| one.line == THINGS).count();
-        assert_eq!(pages, 4);
+        let pages = server.log().into_iter().filter(|one| one.line == THINGS);
+        let codes: Vec<u16> = pages.map(|one| one.code).collect();
+        assert_eq!(codes, [200, 410, 200, 200, 200]);
     }
 
     #[tokio::test]
@@ -398,5 +460,49 @@ mod tests {
                 .unwrap_err()
                 .contains("\nstoredResources: not looked at: cannot list things.g: ")
         );
+    }
+
+    #[tokio::test]
+    async fn a_conversion_webhook_that_does_not_answer_leaves_the_verdict() {
+        let server = ApiServer::new();
+        server.add(&sized(&json!({})));
+        let text = "conversion webhook for g/v1, Kind=Thing failed: Post \"https://a.b.svc:443/\": dial tcp 10.0.0.1:443: refused";
+        server.fail_with(THINGS, 500, text);
+        let (result, _) = checked(&server, &[sized(&json!({"maximum": 5}))]).await;
+        assert_eq!(
+            result.unwrap_err(),
+            "validating upgrade for CRD \"things.g\": v1: ^.spec.size: maximum: maximum constraint added when there was none previously : 5\n\
+             storedResources: not looked at: the conversion webhook of things.g does not answer properly, without which \
+             none can be read as v1: see to its Service and its pods"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_refusal_knows_which_resources_would_change_it() {
+        let server = ApiServer::new();
+        server.add(&sized(&json!({})));
+        server.add(&thing("large", 9));
+        let (own, account) = (server.client(), server.client());
+        let check = CrdUpgradeCheck {
+            own: &own,
+            account: &account,
+            user: "n/a",
+            resources: Resources::Looked,
+        };
+        let new = sized(&json!({"maximum": 5}));
+        let refused = check
+            .check(std::slice::from_ref(&new), &mut Vec::new())
+            .await;
+        let Err(CrdUpgradeError::Refused { looked, .. }) = refused else {
+            panic!("a resource does not fit");
+        };
+        assert_eq!(looked[0].path, "/apis/g/v1/things");
+        let changes = looked[0].changes(&account);
+        server.edit(
+            "/apis/g/v1/namespaces/n/things/large",
+            &json!({"spec": {"size": 3}}),
+        );
+        assert!(changes.await.unwrap());
+        assert_eq!(check.check(&[new], &mut Vec::new()).await.unwrap(), ());
     }
 }

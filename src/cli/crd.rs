@@ -150,8 +150,8 @@ impl Report {
             };
             let mut crds = BTreeMap::new();
             for crd in new {
-                let (name, findings) = check.findings(&crd.json).await?;
-                crds.insert(name, findings);
+                let compared = check.compare(&crd.json).await?;
+                crds.insert(compared.name, compared.findings);
             }
             anyhow::Ok(crds)
         });

@@ -12,7 +12,7 @@
 
 pub(crate) mod choose;
 mod content;
-mod crd_findings;
+mod crds;
 mod memory;
 mod object;
 mod observe;
@@ -38,7 +38,7 @@ use crate::apply::discovery::Discovery;
 use crate::apply::permissions::Preflight;
 use crate::apply::revisions::Revisions;
 use crate::controller::informer::Informer;
-use crate::controller::queue::Next;
+use crate::controller::queue::{Next, Queue};
 use crate::controller::report::{Reporter, unwritten};
 use crate::error::{Disposition, Failure};
 use crate::fetch::Fetcher;
@@ -81,6 +81,8 @@ pub struct Context {
     pub major_upgrades: MajorUpgrades,
     /// Who makes webhook certificates for extensions that have none yet.
     pub certificates: Provider,
+    /// Wakes extensions.
+    pub queue: Queue,
     /// What is known of each extension beside its objects.
     pub memory: Memory,
 }
@@ -193,6 +195,7 @@ async fn step(extension: &Arc<ClusterExtension>, ctx: &Context) -> Outcome {
         }
     };
     let mut warnings = warnings_of(&target, installed.as_ref());
+    warnings.extend(crds::noted(&revisions));
     let wish = Wish {
         extension: extension.clone(),
         identity,

@@ -51,6 +51,14 @@ pub struct Listener {
     receiver: mpsc::UnboundedReceiver<String>,
 }
 
+#[cfg(test)]
+impl Listener {
+    /// The next name that is woken.
+    pub(crate) async fn next(&mut self) -> Option<String> {
+        self.receiver.next().await
+    }
+}
+
 /// A queue and its listening end.
 pub fn queue() -> (Queue, Listener) {
     let (sender, receiver) = mpsc::unbounded();

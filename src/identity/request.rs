@@ -7,10 +7,13 @@
 
 use std::time::Duration;
 
+use futures::TryStreamExt as _;
 use kube::Client;
-use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams};
-use kube::core::Request;
+use kube::api::{
+    DeleteParams, DynamicObject, GetParams, ListParams, Patch, PatchParams, PostParams, WatchParams,
+};
 use kube::core::response::Status;
+use kube::core::{PartialObjectMeta, Request, WatchEvent};
 use serde_json::Value;
 
 /// The longest that one request may take, retries of the client included. The API server itself gives up after 60 s.
@@ -55,6 +58,11 @@ impl RequestError {
     /// 403
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
+    }
+
+    /// 500 because a conversion webhook does not answer, or not properly.
+    pub fn is_failed_conversion(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.message.contains("conversion webhook for "))
     }
 
     /// 409 because an object of that name is there already.
@@ -115,7 +123,18 @@ pub async fn list(client: &Client, path: &str, limit: u32) -> Result<Value, Requ
     .await
 }
 
-/// Reads the next objects of a collection, at most `limit`, and the token for those that follow, if there are any.
+/// Some objects of a collection.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// The objects.
+    pub items: Vec<Value>,
+    /// The token for those that follow, if there are any.
+    pub next: Option<String>,
+    /// The version of the whole collection, the same for all its pages.
+    pub resource_version: String,
+}
+
+/// Reads the next objects of a collection, at most `limit`.
 ///
 /// # Errors
 /// When the API server says anything but 200; 410 when the token is too old, and all must be read again.
@@ -124,22 +143,56 @@ pub async fn list_page(
     path: &str,
     limit: u32,
     token: Option<&str>,
-) -> Result<(Vec<Value>, Option<String>), RequestError> {
+) -> Result<Page, RequestError> {
     let mut parameters = ListParams::default().limit(limit);
     if let Some(token) = token {
         parameters = parameters.continue_token(token);
     }
     let mut page = send(client, Request::new(path).list(&parameters)).await?;
-    let next = page
-        .pointer("/metadata/continue")
-        .and_then(Value::as_str)
-        .filter(|token| !token.is_empty())
-        .map(str::to_owned);
+    let text = |pointer: &str| {
+        let text = page.pointer(pointer).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let next = Some(text("/metadata/continue")).filter(|token| !token.is_empty());
+    let resource_version = text("/metadata/resourceVersion");
     let items = match page.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
     };
-    Ok((items, next))
+    Ok(Page {
+        items,
+        next,
+        resource_version,
+    })
+}
+
+/// Waits until something in a collection changes after `resource_version`, or that is too old to tell; false when the
+/// API server ended the watch before.
+///
+/// # Errors
+/// When the API server does not let watch, or cannot be reached.
+pub async fn changes(
+    client: &Client,
+    path: &str,
+    resource_version: &str,
+) -> Result<bool, RequestError> {
+    let parameters = WatchParams::default().disable_bookmarks();
+    let request = Request::new(path)
+        .watch_metadata(&parameters, resource_version)
+        .map_err(RequestError::Unbuildable)?;
+    let events = client
+        .request_events::<PartialObjectMeta<DynamicObject>>(request)
+        .await?;
+    let first = std::pin::pin!(events).try_next().await?;
+    Ok(match first {
+        Some(
+            WatchEvent::Added(_)
+            | WatchEvent::Modified(_)
+            | WatchEvent::Deleted(_)
+            | WatchEvent::Error(_),
+        ) => true,
+        Some(WatchEvent::Bookmark(_)) | None => false,
+    })
 }
 
 /// Creates one object.

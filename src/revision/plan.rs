@@ -17,6 +17,10 @@ use crate::revision::{Account, BundleIdentity, Extension, Revision};
 /// How many archived revisions are kept as history.
 pub const HISTORY: usize = 5;
 
+/// How much of what is said about CRDs is kept on a revision: as much as a condition holds. An API server takes eight
+/// times that in all annotations of an object.
+const FINDINGS_BYTES: usize = 32 << 10;
+
 /// What an extension wants to be installed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Desired {
@@ -34,6 +38,8 @@ pub struct Desired {
     pub webhook_certificates: Option<String>,
     /// What the extension says about its CRDs, passed on to the revision.
     pub crd_deletion: Option<String>,
+    /// What is said about its CRDs while it is in force; noted when the revision is made.
+    pub crd_findings: Vec<String>,
     /// The objects.
     pub phases: Vec<Phase>,
     /// When objects count as available.
@@ -131,6 +137,20 @@ pub fn expired(existing: &[Revision]) -> Vec<&Revision> {
         .collect()
 }
 
+/// The sentences as an annotation, as many as there is room for; none where nothing is to be said.
+fn noted(sentences: &[String]) -> Option<String> {
+    let mut room = FINDINGS_BYTES;
+    let noted: Vec<&String> = sentences
+        .iter()
+        .take_while(|sentence| {
+            let rest = room.checked_sub(sentence.len());
+            room = rest.unwrap_or(0);
+            rest.is_some()
+        })
+        .collect();
+    (!noted.is_empty()).then(|| json!(noted).to_string())
+}
+
 fn owner_labels(extension: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         (
@@ -169,6 +189,7 @@ impl Desired {
         set.metadata.annotations = Some(
             self.annotations()
                 .into_iter()
+                .chain([(keys::CRD_FINDINGS, noted(&self.crd_findings))])
                 .filter_map(|(key, value)| Some((key.to_owned(), value?)))
                 .collect(),
         );
@@ -280,6 +301,7 @@ mod tests {
             properties: None,
             webhook_certificates: None,
             crd_deletion: None,
+            crd_findings: Vec::new(),
             progression_probes: default_probes(),
             progress_deadline_minutes: None,
             collision_protection: CollisionProtection::Prevent,
@@ -311,6 +333,26 @@ mod tests {
             planned(&[made(&desired, 1)], &desired),
             RevisionPlan::Unchanged { name: "e-1".into() }
         );
+    }
+
+    #[test]
+    fn what_is_said_about_crds_is_noted_once() {
+        let wanted = desired("1.0.0", "x");
+        let noted = Desired {
+            crd_findings: vec!["one".into(), "two".into(), "x".repeat(FINDINGS_BYTES)],
+            ..wanted.clone()
+        };
+        let set = made(&noted, 1);
+        let revision = &revisions_of([&set], &wanted.extension)[0];
+        assert_eq!(revision.crd_findings(), ["one", "two"]);
+        // The next pass finds nothing, for the CRDs are there already.
+        assert_eq!(
+            planned(std::slice::from_ref(&set), &wanted),
+            RevisionPlan::Unchanged { name: "e-1".into() }
+        );
+        let silent = made(&wanted, 1);
+        let revision = &revisions_of([&silent], &wanted.extension)[0];
+        assert_eq!(revision.crd_findings(), Vec::<String>::new());
     }
 
     #[test]

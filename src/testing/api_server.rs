@@ -24,7 +24,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tower::service_fn;
 
-use objects::{Event, State};
+use objects::{Event, Failure, State};
 
 /// The user of requests that impersonate nobody.
 pub(crate) const CONTROLLER: &str = "controller";
@@ -158,7 +158,27 @@ impl ApiServer {
 
     /// Lets the next request that is `line` (`METHOD path`) fail with `code`.
     pub(crate) fn fail_next(&self, line: &str, code: u16) {
-        self.state().failures.push((line.to_owned(), code));
+        self.fail_after(0, line, code);
+    }
+
+    /// Lets a request that is `line` fail with `code` after `passes` of them were answered.
+    pub(crate) fn fail_after(&self, passes: usize, line: &str, code: u16) {
+        self.state().failures.push(Failure {
+            line: line.to_owned(),
+            passes,
+            code,
+            message: "the test wants this to fail".to_owned(),
+        });
+    }
+
+    /// Lets the next request that is `line` fail with `code` and these words.
+    pub(crate) fn fail_with(&self, line: &str, code: u16, message: &str) {
+        self.state().failures.push(Failure {
+            line: line.to_owned(),
+            passes: 0,
+            code,
+            message: message.to_owned(),
+        });
     }
 
     /// Forbids `account` (`namespace:name`) every request whose line (`METHOD path`) begins so.

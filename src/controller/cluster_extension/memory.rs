@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::content::{Rendered, Tags};
-use super::crd_findings::CrdFindings;
+use super::crds::Refused;
 
 /// What is remembered between passes. All of it can be had again.
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub struct Memory {
     pub(super) rendered: Rendered,
     /// The inputs of the last plan that found nothing to do, by extension: the same inputs need no rendering.
     settled: Mutex<BTreeMap<String, String>>,
-    pub(super) crd_findings: CrdFindings,
+    pub(super) refused: Refused,
 }
 
 impl Memory {
@@ -33,7 +33,7 @@ impl Memory {
     pub(super) fn forget(&self, extension: &str) {
         self.settled().remove(extension);
         self.tags.forget(extension);
-        self.crd_findings.forget(extension);
+        self.refused.forget(extension);
     }
 
     fn settled(&self) -> MutexGuard<'_, BTreeMap<String, String>> {

@@ -10,11 +10,10 @@ use tracing::{info, warn};
 use super::Context;
 use super::content::{Content, ContentError};
 use super::observe::bundle_metadata;
-use crate::api::cluster_extension::CrdUpgradeSafetyEnforcement;
 use crate::api::cluster_object_set::CollisionProtection;
 use crate::api::condition::Reason;
 use crate::api::{ClusterExtension, keys};
-use crate::apply::crd_upgrade::{CrdUpgradeCheck, CrdUpgradeError, Resources};
+use crate::apply::crd_upgrade::CrdUpgradeError;
 use crate::apply::discovery::ServerVersionError;
 use crate::apply::permissions::{PreflightError, Preflighter};
 use crate::apply::revisions::{Ensured, RevisionError};
@@ -88,15 +87,10 @@ impl Wish {
         ctx: &Context,
         warnings: &mut Vec<Warning>,
     ) -> Result<Option<status::Revision>, RolloutError> {
+        // If resources still refuse the upgrade, this pass finds it out.
+        ctx.memory.refused.forget(&self.identity.name);
         let image = self.image(ctx, warnings).await?;
         self.bundle.digest = Some(image.digest.to_string());
-        if !self.is_installed() {
-            let known = ctx
-                .memory
-                .crd_findings
-                .of(&self.identity.name, &self.bundle);
-            warnings.extend(known);
-        }
         let certificates = self.certificates(ctx);
         let inputs = self.inputs(certificates);
         if ctx.memory.is_settled(&self.identity.name, &inputs) {
@@ -106,7 +100,7 @@ impl Wish {
         let content = rendered
             .content(&ctx.fetcher, &self.extension, &image, certificates)
             .await?;
-        let desired = self.desired(&content, certificates)?;
+        let mut desired = self.desired(&content, certificates)?;
         let is_taken = |name: &str| ctx.sets.get(name).is_some();
         if matches!(
             plan(&self.revisions, &desired, &is_taken),
@@ -116,7 +110,7 @@ impl Wish {
                 .await?;
             let objects = &content.objects;
             self.check_permissions(ctx, &desired, objects).await?;
-            self.check_crds(ctx, objects, warnings).await?;
+            desired.crd_findings = self.check_crds(ctx, objects, warnings).await?;
         }
         match ctx
             .revisions()
@@ -176,42 +170,6 @@ impl Wish {
             .check(&asking, &self.account, desired.content().as_str(), objects)
             .await?;
         Ok(())
-    }
-
-    /// Asks what the upgrade of CRDs would break; what stops nothing becomes warnings.
-    async fn check_crds(
-        &self,
-        ctx: &Context,
-        objects: &[Value],
-        warnings: &mut Vec<Warning>,
-    ) -> Result<(), RolloutError> {
-        if self.extension.spec.crd_upgrade_safety() == CrdUpgradeSafetyEnforcement::None {
-            return Ok(());
-        }
-        let account = ctx.identity.client_for(&self.account)?;
-        let check = CrdUpgradeCheck {
-            own: &ctx.client,
-            account: &account,
-            user: &self.account.to_string(),
-            resources: self.resources(),
-        };
-        let mut sentences = Vec::new();
-        let result = check.check(objects, &mut sentences).await;
-        // Those of the last pass are there already, and may be outdated.
-        warnings.retain(|warning| warning.reason != Reason::CrdFindings);
-        let findings = &ctx.memory.crd_findings;
-        warnings.extend(findings.keep(&self.identity.name, &self.bundle, sentences));
-        Ok(result?)
-    }
-
-    /// Annotation `oxolm.dev/crd-upgrade-safety`: whether stored resources have a say about CRDs.
-    fn resources(&self) -> Resources {
-        let annotation = self.extension.annotations().get(keys::CRD_UPGRADE_SAFETY);
-        if annotation.map(String::as_str) == Some(keys::CRD_UPGRADE_SAFETY_SCHEMA_ONLY) {
-            Resources::Ignored
-        } else {
-            Resources::Looked
-        }
     }
 
     /// The image to install: the one that the catalog names, unless it is other content under the installed version.
@@ -327,6 +285,7 @@ impl Wish {
                 .annotations()
                 .get(keys::CRD_DELETION)
                 .cloned(),
+            crd_findings: Vec::new(),
             phases: phase::phases(&content.objects, &marks)?,
             progression_probes: probe::default_probes(),
             progress_deadline_minutes: self.extension.spec.progress_deadline_minutes,
@@ -345,7 +304,7 @@ pub(super) struct StuckError {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum RolloutError {
+pub(super) enum RolloutError {
     #[error(transparent)]
     Content(#[from] ContentError),
     #[error(transparent)]

@@ -112,6 +112,7 @@ fn desired(version: &str, manifests: &[Value]) -> Desired {
         properties: None,
         webhook_certificates: None,
         crd_deletion: None,
+        crd_findings: Vec::new(),
         progression_probes: default_probes(),
         progress_deadline_minutes: None,
         collision_protection: crate::api::cluster_object_set::CollisionProtection::Prevent,

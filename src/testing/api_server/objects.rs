@@ -42,6 +42,15 @@ struct Watch {
     events: UnboundedSender<Event>,
 }
 
+/// A request that is to fail.
+pub(super) struct Failure {
+    pub(super) line: String,
+    /// How many of these requests are answered before.
+    pub(super) passes: usize,
+    pub(super) code: u16,
+    pub(super) message: String,
+}
+
 /// Everything that the server knows.
 pub(super) struct State {
     pub(super) kinds: Vec<Kind>,
@@ -49,7 +58,7 @@ pub(super) struct State {
     pub(super) objects: BTreeMap<String, Value>,
     pub(super) log: Vec<Logged>,
     pub(super) drained: usize,
-    pub(super) failures: Vec<(String, u16)>,
+    pub(super) failures: Vec<Failure>,
     pub(super) forbidden: Vec<(String, String)>,
     pub(super) rules: BTreeMap<String, Vec<(String, Value)>>,
     pub(super) incomplete: Option<BTreeSet<String>>,

@@ -8,18 +8,23 @@ use super::{Call, Refusal, Target};
 impl State {
     /// Whether the tests want this request refused.
     pub(super) fn refusal(&mut self, user: &str, line: &str) -> Option<Refusal> {
-        if let Some(at) = self
+        let failing = self
             .failures
             .iter()
-            .position(|(failing, _)| failing == line)
-        {
-            let (_, code) = self.failures.remove(at);
-            let reason = match code {
-                409 => "Conflict",
-                404 => "NotFound",
-                _ => "InternalError",
-            };
-            return Some(Refusal::new(code, reason, "the test wants this to fail"));
+            .position(|failure| failure.line == line);
+        if let Some(at) = failing {
+            let failure = &mut self.failures[at];
+            if failure.passes > 0 {
+                failure.passes -= 1;
+            } else {
+                let failure = self.failures.remove(at);
+                let reason = match failure.code {
+                    409 => "Conflict",
+                    404 => "NotFound",
+                    _ => "InternalError",
+                };
+                return Some(Refusal::new(failure.code, reason, failure.message));
+            }
         }
         let is_forbidden = |(denied, beginning): &(String, String)| {
             denied == user && line.starts_with(beginning.as_str())
