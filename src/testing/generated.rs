@@ -18,6 +18,10 @@ const GENERATE: &str = "OXOLM_GENERATE";
 /// The labels that every object of the chart carries, as lines of a template.
 const LABELS: &str = "metadata:\n  labels:\n    {{- include \"oxolm.labels\" . | nindent 4 }}\n";
 
+/// The annotations of an object: its own (a template of a map), and those that every object of the chart carries.
+const ANNOTATIONS: &str =
+    "  {{- with include \"oxolm.annotations\" (list . OWN) }}{{ . | nindent 2 }}{{ end }}\n";
+
 /// Every generated file: its path below the repository, and its content.
 fn generated() -> Vec<(String, String)> {
     let mut files = vec![(
@@ -41,11 +45,21 @@ fn crd_template(manifest: &crd::Manifest) -> String {
         !manifest.yaml.contains("{{"),
         "a definition must not look like a template"
     );
-    let yaml = manifest.yaml.replacen("metadata:\n", LABELS, 1).replacen(
-        "  annotations:\n",
-        "  annotations:\n    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n",
-        1,
+    let (before, after) = manifest
+        .yaml
+        .split_once("metadata:\n  annotations:\n")
+        .expect("a definition begins with its annotations");
+    let rest = after.trim_start_matches(|c| c != '\n').trim_start();
+    let (own, _) = after.split_once('\n').unwrap();
+    let (key, value) = own.trim().split_once(": ").unwrap();
+    assert!(
+        rest.starts_with("name: "),
+        "a definition has one annotation: {rest:.40}"
     );
+    let own = format!("  {{{{- $own := dict \"{key}\" \"{value}\" }}}}\n");
+    let keep = "  {{- if .Values.crds.keep }}{{ $_ := set $own \"helm.sh/resource-policy\" \"keep\" }}{{ end }}\n";
+    let annotations = ANNOTATIONS.replace("OWN", "$own");
+    let yaml = format!("{before}{LABELS}{own}{keep}{annotations}  {rest}");
     format!(
         "{{{{- if include \"oxolm.ownsCrd\" (list . \"{}\") }}}}\n{yaml}{{{{- end }}}}\n",
         manifest.name
@@ -71,7 +85,8 @@ fn policy_template() -> String {
                 "a policy must not look like a template"
             );
             text.push_str("---\n");
-            text.push_str(&yaml.replacen("metadata:\n", LABELS, 1));
+            let metadata = format!("{LABELS}{}", ANNOTATIONS.replace("OWN", "nil"));
+            text.push_str(&yaml.replacen("metadata:\n", &metadata, 1));
         }
     }
     text.push_str("{{- end }}\n");
