@@ -150,6 +150,14 @@ fn admitted(language: Language, text: &str) -> Option<bool> {
     (language == Language::Spec).then(|| admission::is_admitted(text))
 }
 
+/// A range of `spec.source.catalog.version`.
+///
+/// # Errors
+/// When the text is none; the error says where it ends to be one.
+pub(super) fn check_spec_range(text: &str) -> anyhow::Result<()> {
+    parse(Language::Spec, text).map(drop)
+}
+
 fn parse(language: Language, text: &str) -> anyhow::Result<AnyRange> {
     match AnyRange::parse(language, text) {
         Ok(range) => Ok(range),

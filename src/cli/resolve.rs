@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use super::Answer;
 use super::catalogs::{self, Source, views};
 use super::cluster::ClusterOptions;
+use super::range::check_spec_range;
 use super::source::Sources;
 use crate::controller::cluster_extension::choose::Package;
 use crate::fbc::package::{PackageContents, PackageError};
@@ -188,7 +189,8 @@ impl Resolve {
         if let Some(package) = &self.package {
             query.package.clone_from(package);
         }
-        if let Some(version) = &self.version {
+        if let Some(version) = self.version.as_ref().filter(|text| !text.is_empty()) {
+            check_spec_range(version).context("--version")?;
             query.version.clone_from(version);
         }
         if !self.channels.is_empty() {

@@ -161,7 +161,7 @@ impl Sources {
     }
 
     fn pull(&self, source: &str, kind: ImageKind) -> anyhow::Result<Unpacked> {
-        let reference = Reference::parse(source)?;
+        let reference = reference(source)?;
         let client = self.client()?;
         Unpacked::make(|store| {
             let fetcher = Fetcher::new(client, store.clone());
@@ -174,7 +174,7 @@ impl Sources {
     }
 }
 
-/// Name and SRC of `[NAME=]SRC`. Without a name it is that of the file or directory without its ending, or the last part
+/// Name and SRC of `[NAME=]SRC`. Without a name it is that of the directory, or of the file without its ending, or the last part
 /// of the image's repository.
 ///
 /// # Errors
@@ -191,15 +191,26 @@ pub(super) fn named(text: &str) -> anyhow::Result<(String, &str)> {
         let canonical = path
             .canonicalize()
             .with_context(|| format!("cannot read catalog {text}"))?;
-        let stem = canonical.file_stem();
-        stem.map(|stem| stem.to_string_lossy().into_owned())
+        // The dots of a directory belong to its name: "v4.20" is no file of kind "20".
+        let name = if canonical.is_dir() {
+            canonical.file_name()
+        } else {
+            canonical.file_stem()
+        };
+        name.map(|name| name.to_string_lossy().into_owned())
     } else {
-        let reference = Reference::parse(text)?;
+        let reference = reference(text)?;
         let path = reference.repository().path();
         path.rsplit('/').next().map(str::to_owned)
     };
     let name = name.with_context(|| format!("catalog {text} has no name: write NAME={text}"))?;
     Ok((name, text))
+}
+
+/// The image that is meant where nothing of that name exists on disk.
+fn reference(source: &str) -> anyhow::Result<Reference> {
+    Reference::parse(source)
+        .with_context(|| format!("there is no file or directory {source}, and it names no image"))
 }
 
 /// What exists on disk; `None` for what can only be an image.

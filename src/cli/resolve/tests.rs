@@ -175,3 +175,27 @@ fn what_is_installed_is_found_in_the_catalogs() {
     assert_eq!(recorded_version(&sources, "p.v1.1.0").unwrap(), "1.1.0");
     assert!(recorded_version(&sources, "p.v9").is_err());
 }
+
+#[derive(Debug, clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    resolve: Resolve,
+}
+
+#[test]
+fn a_range_that_is_none_is_not_asked() {
+    let line = [
+        "resolve",
+        "p",
+        "--catalog",
+        "x",
+        "--version",
+        ">=1 || bogus",
+    ];
+    let line = <Line as clap::Parser>::try_parse_from(line).unwrap();
+    let error = line.resolve.amend(Query::default()).unwrap_err();
+    assert_eq!(
+        format!("{error:#}"),
+        r#"--version: ">=1 || bogus" is no range: improper constraint: " bogus": at position 8: expected a version such as "1.2.3", "1.2" or "1.x""#
+    );
+}

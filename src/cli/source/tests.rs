@@ -164,9 +164,13 @@ fn a_catalog_is_called_as_it_is_told_or_as_its_source_is() {
     let directory = tempfile::tempdir().unwrap();
     let file = written(directory.path(), "operators.json", b"");
     let named_file = format!("mine={file}");
+    let folder = directory.path().join("v4.20");
+    fs::create_dir(&folder).unwrap();
+    let folder = folder.to_str().unwrap();
     for (text, expected) in [
         (file.as_str(), ("operators", file.as_str())),
         (&named_file, ("mine", &file)),
+        (folder, ("v4.20", folder)),
         (
             "quay.io/org/community:latest",
             ("community", "quay.io/org/community:latest"),
@@ -181,6 +185,10 @@ fn a_catalog_is_called_as_it_is_told_or_as_its_source_is() {
         "there is no file or directory nowhere"
     );
     assert!(failure(named("/")).starts_with("catalog / has no name: "));
+    assert_eq!(
+        failure(named("missing/")),
+        "there is no file or directory missing/, and it names no image: error parsing image reference \"missing/\": invalid reference format"
+    );
     assert!(named("quay.io/org/UPPER:v1").is_err());
     assert!(named("no/such=thing").is_err());
 }
