@@ -10,6 +10,7 @@ pub mod permissions;
 pub mod phases;
 pub mod revisions;
 pub mod secrets;
+pub mod survey;
 pub mod teardown;
 pub mod watch;
 

@@ -20,6 +20,7 @@ mod render;
 mod resolve;
 mod run;
 mod source;
+mod status;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ enum Command {
     Render(Box<render::Render>),
     Resolve(Box<resolve::Resolve>),
     Run(Box<RunArguments>),
+    Status(status::Status),
 }
 
 /// The answer of a companion command.
@@ -80,6 +82,7 @@ pub fn main() -> ExitCode {
         Command::Render(arguments) => render::run(&arguments),
         Command::Resolve(arguments) => resolve::run(&arguments),
         Command::Run(arguments) => run::run(*arguments),
+        Command::Status(arguments) => status::run(&arguments),
     };
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

@@ -7,6 +7,8 @@ pub mod cluster_catalog;
 pub mod cluster_extension;
 pub mod cluster_object_set;
 pub mod cluster_operator;
+pub mod meaning;
+pub mod overview;
 pub mod transition;
 
 use std::sync::LazyLock;

@@ -521,7 +521,7 @@ fn version_of(object: &Value) -> Option<&str> {
     object.pointer("/metadata/resourceVersion")?.as_str()
 }
 
-fn path(resource: &Resource, key: &ObjectKey) -> String {
+pub(super) fn path(resource: &Resource, key: &ObjectKey) -> String {
     let namespace = resource.is_namespaced.then_some(key.namespace.as_str());
     request::path(
         &resource.group,

@@ -112,6 +112,16 @@ impl Cluster {
         found.with_context(|| format!("cannot get clustercatalog {name:?}"))
     }
 
+    /// All extensions, by name.
+    ///
+    /// # Errors
+    /// When the API server does not answer, or does not know or show them.
+    pub(super) fn extensions(&self) -> anyhow::Result<Vec<ClusterExtension>> {
+        let api: Api<ClusterExtension> = Api::all(self.client.clone());
+        let list = self.runtime.block_on(api.list(&ListParams::default()));
+        Ok(list.context("cannot list clusterextensions")?.items)
+    }
+
     /// An extension and all revisions there are: which are its own is [`crate::revision::revisions_of`]'s to say.
     ///
     /// # Errors

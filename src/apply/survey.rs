@@ -1,0 +1,155 @@
+//! The objects of a revision as they are now, for somebody who asks. Nothing is written.
+
+#![expect(clippy::disallowed_types, reason = "reads with the rights of who asks")]
+
+use futures::FutureExt as _;
+use kube::Client;
+use serde_json::Value;
+
+use crate::api::ClusterObjectSet;
+use crate::api::object::ObjectKey;
+use crate::apply::discovery::Discovery;
+use crate::apply::objects::{metadata_of, path};
+use crate::apply::secrets::{ContentError, Reader};
+use crate::apply::side_by_side;
+use crate::error::chain;
+use crate::identity::request;
+use crate::revision::collision::{CrdOwner, controller_of};
+use crate::revision::probe::{self, Probe};
+
+/// One object of a revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surveyed {
+    /// The phase that it belongs to.
+    pub phase: String,
+    /// Which.
+    pub key: ObjectKey,
+    /// How it is.
+    pub state: State,
+}
+
+/// How an object is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It is there, the revision's own, and passes its probes.
+    Ready,
+    /// It does not pass a probe.
+    NotReady(String),
+    /// It is not there, or its kind is not served.
+    Missing,
+    /// It is there, and somebody else's: `kind/name`; `None` when nobody controls it.
+    Foreign(Option<String>),
+    /// It could not be read.
+    Unreadable(String),
+}
+
+/// Looks at all objects of `set`, in the order in which they are applied.
+///
+/// # Errors
+/// When the Secrets that hold them cannot be read.
+pub async fn survey(
+    client: &Client,
+    system_namespace: &str,
+    set: &ClusterObjectSet,
+) -> Result<Vec<Surveyed>, ContentError> {
+    let reader = Reader {
+        own: client,
+        account: client,
+        system_namespace,
+    };
+    let content = reader.resolve(set).await?.content;
+    let discovery = Discovery::new(client.clone());
+    // The API server let them in: what cannot be read asserts nothing.
+    let probes = probe::parse(&set.spec.progression_probes).unwrap_or_default();
+    let looks = content.phases.iter().flat_map(|phase| {
+        let items = phase.items.iter();
+        let (discovery, probes) = (&discovery, probes.as_slice());
+        items.map(move |item| {
+            let look = async move {
+                Surveyed {
+                    phase: phase.name.clone(),
+                    key: item.key.clone(),
+                    state: look(client, discovery, probes, set, &item.key).await,
+                }
+            };
+            look.boxed()
+        })
+    });
+    Ok(side_by_side(looks.collect()).await)
+}
+
+async fn look(
+    client: &Client,
+    discovery: &Discovery,
+    probes: &[Probe],
+    set: &ClusterObjectSet,
+    key: &ObjectKey,
+) -> State {
+    let resource = match discovery.resource(&key.gvk).await {
+        Ok(Some(resource)) => resource,
+        Ok(None) => return State::Missing,
+        Err(error) => return State::Unreadable(chain(&error)),
+    };
+    match request::get(client, &path(&resource, key), &key.name).await {
+        Ok(Some(live)) => judge(probes, set, key, &live),
+        Ok(None) => State::Missing,
+        Err(error) => State::Unreadable(chain(&error)),
+    }
+}
+
+fn judge(probes: &[Probe], set: &ClusterObjectSet, key: &ObjectKey, live: &Value) -> State {
+    let metadata = metadata_of(live);
+    let set_name = set.metadata.name.as_deref().unwrap_or_default();
+    match controller_of(&metadata) {
+        Some(owner) if Some(&owner.uid) == set.metadata.uid.as_ref() => {}
+        Some(owner) => return State::Foreign(Some(format!("{}/{}", owner.kind, owner.name))),
+        None => match CrdOwner::of(&metadata).filter(|_| key.gvk.is_crd()) {
+            Some(owner) if owner.revision == set_name => {}
+            Some(owner) => {
+                return State::Foreign(Some(format!("ClusterObjectSet/{}", owner.revision)));
+            }
+            None => return State::Foreign(None),
+        },
+    }
+    let probed = probe::evaluate(probes, live);
+    if probed.is_true() {
+        State::Ready
+    } else {
+        State::NotReady(probed.message())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_judged_by_its_owner_and_its_probes() {
+        let set: ClusterObjectSet = serde_json::from_value(json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+            "metadata": {"name": "x-1", "uid": "1"},
+            "spec": {"revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent", "phases": []},
+        }))
+        .unwrap();
+        let probes = probe::parse(&probe::default_probes()).unwrap();
+        let told = |owner: Value, phase: &str| {
+            let live = json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": "n", "ownerReferences": owner},
+                "status": {"phase": phase},
+            });
+            let key = ObjectKey::of(&live).unwrap();
+            judge(&probes, &set, &key, &live)
+        };
+        let owner = |uid: &str| json!([{"apiVersion": "g/v1", "kind": "ClusterObjectSet", "name": "y-1", "uid": uid, "controller": true}]);
+        assert_eq!(told(owner("1"), "Active"), State::Ready);
+        assert_eq!(
+            told(owner("2"), "Active"),
+            State::Foreign(Some("ClusterObjectSet/y-1".to_owned()))
+        );
+        assert_eq!(told(json!([]), "Active"), State::Foreign(None));
+        assert!(matches!(told(owner("1"), "Pending"), State::NotReady(why) if !why.is_empty()));
+    }
+}

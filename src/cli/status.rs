@@ -1,0 +1,395 @@
+//! `oxolm status`
+
+use std::io::{self, Write};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use comfy_table::{ContentArrangement, Table, presets};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use super::Answer;
+use super::cluster::{Cluster, ClusterOptions};
+use crate::api::cluster_object_set::LifecycleState;
+use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use crate::apply::survey::{State, Surveyed, survey};
+use crate::error::chain;
+use crate::revision::{Extension, revisions_of};
+use crate::status::overview::{self, Overview, Urgency};
+
+/// Show all extensions and catalogs, what is wrong first, each with the next thing to do.
+///
+/// With NAME: one extension, with its revisions and their objects, the newest first. Their content is read from Secrets
+/// of oxolm's namespace, with the rights of whoever asks.
+///
+/// -o json prints {"extensions": [{"name", "state", "urgency", "version", "bundle", "catalog", "availableUpdate", "why",
+/// "next"}], "catalogs": [{"name", "state", "urgency", "why", "next"}]}; with NAME the extension alone, with "revisions":
+/// [{"name", "state", "urgency", "why", "next", "objects": [{"phase", "kind", "namespace", "name", "state", "why"}]}].
+/// "urgency" is Broken, Failing, Notice, Working or Fine.
+///
+/// Exit code 0: nothing is broken or failing; 1: something is; 2: the cluster cannot be asked.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  oxolm status\n  oxolm status argocd\n  oxolm status -o json | jq '.extensions[] | select(.urgency == \"Broken\")'"
+)]
+pub(super) struct Status {
+    /// The extension
+    name: Option<String>,
+    /// The context of the kubeconfig [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// The namespace that oxolm runs in
+    #[arg(long, value_name = "NAME", default_value = "olmv1-system")]
+    system_namespace: String,
+    /// The form of the answer
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    #[default]
+    Text,
+    Json,
+}
+
+pub(super) fn run(arguments: &Status) -> anyhow::Result<Answer> {
+    let cluster = ClusterOptions::of_context(arguments.context.as_deref()).connect()?;
+    let mut out = io::BufWriter::new(anstream::stdout());
+    let is_well = match &arguments.name {
+        Some(name) => one(arguments, &cluster, name, &mut out)?,
+        None => all(arguments, &cluster, &mut out)?,
+    };
+    out.flush().context("cannot write the answer")?;
+    Ok(if is_well { Answer::Yes } else { Answer::No })
+}
+
+fn is_well(overview: &Overview) -> bool {
+    overview.urgency > Urgency::Failing
+}
+
+/// Every extension and catalog.
+fn all(arguments: &Status, cluster: &Cluster, out: &mut impl Write) -> anyhow::Result<bool> {
+    let extensions = sorted(cluster.extensions()?, overview::extension);
+    let catalogs = sorted(cluster.catalogs()?, overview::catalog);
+    let overviews = || {
+        let of_extensions = extensions.iter().map(|(_, overview)| overview);
+        of_extensions.chain(catalogs.iter().map(|(_, overview)| overview))
+    };
+    let written = match arguments.output {
+        Output::Json => {
+            let listed = json!({
+                "extensions": extensions.iter().map(described).collect::<Vec<_>>(),
+                "catalogs": catalogs.iter().map(|(catalog, overview)| with_name(&catalog.name_any(), overview)).collect::<Vec<_>>(),
+            });
+            print_json(&listed, out)
+        }
+        Output::Text => tables(&extensions, &catalogs, out),
+    };
+    written.context("cannot write the answer")?;
+    Ok(overviews().all(is_well))
+}
+
+/// The objects with their overviews, the most urgent first, then by name.
+fn sorted<T: kube::ResourceExt>(
+    objects: Vec<T>,
+    overview: impl Fn(&T) -> Overview,
+) -> Vec<(T, Overview)> {
+    let mut found: Vec<(T, Overview)> = objects
+        .into_iter()
+        .map(|object| {
+            let overview = overview(&object);
+            (object, overview)
+        })
+        .collect();
+    found.sort_by_key(|(object, overview)| (overview.urgency, object.name_any()));
+    found
+}
+
+fn tables(
+    extensions: &[(ClusterExtension, Overview)],
+    catalogs: &[(ClusterCatalog, Overview)],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let count = |of: &mut dyn Iterator<Item = &Overview>| of.filter(|one| !is_well(one)).count();
+    let bad = count(&mut extensions.iter().map(|(_, overview)| overview));
+    let bad_catalogs = count(&mut catalogs.iter().map(|(_, overview)| overview));
+    writeln!(
+        out,
+        "{bad} of {} extensions and {bad_catalogs} of {} catalogs need somebody",
+        extensions.len(),
+        catalogs.len()
+    )?;
+    if !extensions.is_empty() {
+        writeln!(out)?;
+        let rows = extensions.iter().map(|(extension, overview)| {
+            let installed = installed(extension);
+            [
+                extension.name_any(),
+                installed.version,
+                installed.catalog,
+                overview.state.to_owned(),
+                installed.update,
+            ]
+        });
+        table(
+            ["EXTENSION", "VERSION", "CATALOG", "STATE", "UPDATE"],
+            rows,
+            out,
+        )?;
+    }
+    if !catalogs.is_empty() {
+        writeln!(out)?;
+        let rows = catalogs
+            .iter()
+            .map(|(catalog, overview)| [catalog.name_any(), overview.state.to_owned()]);
+        table(["CATALOG", "STATE"], rows, out)?;
+    }
+    for (extension, overview) in extensions {
+        explain(
+            &format!("extension {}", extension.name_any()),
+            overview,
+            out,
+        )?;
+    }
+    for (catalog, overview) in catalogs {
+        explain(&format!("catalog {}", catalog.name_any()), overview, out)?;
+    }
+    Ok(())
+}
+
+/// Why something is not fine, and what to do.
+fn explain(what: &str, overview: &Overview, out: &mut impl Write) -> io::Result<()> {
+    if overview.why.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{what}: {}", overview.state)?;
+    for line in overview.why.lines() {
+        writeln!(out, "  {line}")?;
+    }
+    match overview.next {
+        Some(next) if overview.urgency < Urgency::Working => writeln!(out, "  → {next}"),
+        _ => Ok(()),
+    }
+}
+
+fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    table.add_rows(rows);
+    for line in table.lines() {
+        writeln!(out, "{}", line.trim())?;
+    }
+    Ok(())
+}
+
+fn print_json(value: &Value, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
+}
+
+/// What an extension has, for a table: empty where there is nothing.
+#[derive(Default)]
+struct Installed {
+    version: String,
+    bundle: String,
+    catalog: String,
+    update: String,
+}
+
+fn installed(extension: &ClusterExtension) -> Installed {
+    let status = extension.status.clone().unwrap_or_default();
+    let update = status.available_update.map(|update| update.version);
+    let install = status.install.map(|install| Installed {
+        version: install.bundle.version,
+        bundle: install.bundle.name,
+        catalog: install.catalog.unwrap_or_default(),
+        update: String::new(),
+    });
+    Installed {
+        update: update.unwrap_or_default(),
+        ..install.unwrap_or_default()
+    }
+}
+
+fn with_name(name: &str, overview: &Overview) -> Value {
+    json!({
+        "name": name,
+        "state": overview.state,
+        "urgency": format!("{:?}", overview.urgency),
+        "why": overview.why,
+        "next": overview.next,
+    })
+}
+
+fn described((extension, overview): &(ClusterExtension, Overview)) -> Value {
+    let mut described = with_name(&extension.name_any(), overview);
+    let installed = installed(extension);
+    for (field, value) in [
+        ("version", installed.version),
+        ("bundle", installed.bundle),
+        ("catalog", installed.catalog),
+        ("availableUpdate", installed.update),
+    ] {
+        described[field] = if value.is_empty() {
+            Value::Null
+        } else {
+            json!(value)
+        };
+    }
+    described
+}
+
+/// A revision, how it is, and its objects or why they cannot be told.
+struct Surveys {
+    set: ClusterObjectSet,
+    overview: Overview,
+    objects: Result<Vec<Surveyed>, String>,
+}
+
+/// One extension with its revisions.
+fn one(
+    arguments: &Status,
+    cluster: &Cluster,
+    name: &str,
+    out: &mut impl Write,
+) -> anyhow::Result<bool> {
+    let (extension, sets) = cluster.extension(name)?;
+    let overview = overview::extension(&extension);
+    let owner = Extension {
+        name: extension.name_any(),
+        uid: extension.metadata.uid.clone().unwrap_or_default(),
+        account: None,
+    };
+    let mut revisions = Vec::new();
+    for revision in revisions_of(&sets, &owner).iter().rev() {
+        let Some(set) = sets.iter().find(|set| set.name_any() == revision.name) else {
+            continue;
+        };
+        let objects = if set.spec.lifecycle_state == LifecycleState::Archived {
+            Ok(Vec::new())
+        } else {
+            let namespace = arguments.system_namespace.as_str();
+            let surveyed =
+                cluster.ask(|client| async move { survey(&client, namespace, set).await });
+            surveyed.map_err(|error| chain(&error))
+        };
+        revisions.push(Surveys {
+            set: set.clone(),
+            overview: overview::revision(set),
+            objects,
+        });
+    }
+    let is_well = is_well(&overview);
+    let written = match arguments.output {
+        Output::Json => {
+            let mut described = described(&(extension, overview));
+            described["revisions"] = revisions.iter().map(revision_json).collect();
+            print_json(&described, out)
+        }
+        Output::Text => print_one(&extension, &overview, &revisions, out),
+    };
+    written.context("cannot write the answer")?;
+    Ok(is_well)
+}
+
+fn print_one(
+    extension: &ClusterExtension,
+    overview: &Overview,
+    revisions: &[Surveys],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let installed = installed(extension);
+    write!(out, "{}: {}", extension.name_any(), overview.state)?;
+    if !installed.bundle.is_empty() {
+        write!(out, ", {} ({})", installed.bundle, installed.version)?;
+    }
+    if !installed.catalog.is_empty() {
+        write!(out, " from catalog {}", installed.catalog)?;
+    }
+    if !installed.update.is_empty() {
+        write!(out, "; {} is available", installed.update)?;
+    }
+    writeln!(out)?;
+    explain("extension", overview, out)?;
+    for Surveys {
+        set,
+        overview,
+        objects,
+    } in revisions
+    {
+        writeln!(out, "\nrevision {}: {}", set.name_any(), overview.state)?;
+        for line in overview.why.lines() {
+            writeln!(out, "  {line}")?;
+        }
+        match objects {
+            Err(why) => writeln!(out, "  its objects cannot be told: {why}")?,
+            Ok(objects) if objects.is_empty() => {}
+            Ok(objects) => {
+                let rows = objects.iter().map(|object| {
+                    let (state, why) = words(&object.state);
+                    let namespace = match object.key.namespace.as_str() {
+                        "" => "",
+                        namespace => namespace,
+                    };
+                    [
+                        object.phase.clone(),
+                        object.key.gvk.kind.clone(),
+                        namespace.to_owned(),
+                        object.key.name.clone(),
+                        if why.is_empty() {
+                            state.to_owned()
+                        } else {
+                            format!("{state}: {why}")
+                        },
+                    ]
+                });
+                table(["PHASE", "KIND", "NAMESPACE", "NAME", "STATE"], rows, out)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn words(state: &State) -> (&'static str, String) {
+    match state {
+        State::Ready => ("ready", String::new()),
+        State::NotReady(why) => ("not ready", why.clone()),
+        State::Missing => ("missing", String::new()),
+        State::Foreign(Some(owner)) => ("not its own", format!("{owner} controls it")),
+        State::Foreign(None) => ("not its own", "nobody controls it".to_owned()),
+        State::Unreadable(why) => ("unknown", why.clone()),
+    }
+}
+
+fn revision_json(revision: &Surveys) -> Value {
+    let mut described = with_name(&revision.set.name_any(), &revision.overview);
+    match &revision.objects {
+        Ok(objects) => {
+            let objects = objects.iter().map(|object| {
+                let (state, why) = words(&object.state);
+                json!({
+                    "phase": object.phase,
+                    "kind": object.key.gvk.kind,
+                    "namespace": object.key.namespace,
+                    "name": object.key.name,
+                    "state": state,
+                    "why": why,
+                })
+            });
+            described["objects"] = objects.collect();
+        }
+        Err(why) => described["problem"] = json!(why),
+    }
+    described
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+use serde_json::json;
+
+use super::*;
+
+fn extension(name: &str, status: &Value) -> ClusterExtension {
+    serde_json::from_value(json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "metadata": {"name": name, "generation": 1, "uid": "1"},
+        "spec": {"namespace": "n", "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
+        "status": status,
+    }))
+    .unwrap()
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": reason, "message": message, "observedGeneration": 1,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+fn printed(print: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
+    let mut out = Vec::new();
+    print(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn what_is_wrong_comes_first() {
+    let fine = extension(
+        "fine",
+        &json!({"observedGeneration": 1, "conditions": [
+            condition("Installed", "True", "Succeeded", "Installed bundle r/p:1"),
+            condition("Progressing", "True", "Succeeded", "Desired state reached")],
+            "install": {"bundle": {"name": "p.v1.0.0", "version": "1.0.0"}, "catalog": "c"},
+            "availableUpdate": {"version": "2.0.0", "bundle": "p.v2.0.0"}}),
+    );
+    let broken = extension(
+        "late",
+        &json!({"observedGeneration": 1, "conditions": [
+            condition("Installed", "False", "Failed", "No bundle installed"),
+            condition("Progressing", "True", "Retrying", "service account n/s not found"),
+        ]}),
+    );
+    let catalog: ClusterCatalog = serde_json::from_value(json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": "c"},
+        "spec": {"source": {"type": "Image", "image": {"ref": "r/c:1"}}},
+        "status": {"conditions": [
+            condition("Serving", "True", "Available", "Serving desired content"),
+            condition("Progressing", "True", "Succeeded", "done")]},
+    }))
+    .unwrap();
+    let extensions = sorted(vec![fine, broken], overview::extension);
+    let catalogs = sorted(vec![catalog], overview::catalog);
+    insta::assert_snapshot!(printed(|out| tables(&extensions, &catalogs, out)), @r#"
+    1 of 2 extensions and 0 of 1 catalogs need somebody
+
+    EXTENSION  VERSION  CATALOG  STATE      UPDATE
+    late                         retrying
+    fine       1.0.0    c        installed  2.0.0
+
+    CATALOG  STATE
+    c        serving
+
+    extension late: retrying
+      service account n/s not found
+      → Do what the message says: a missing account, permission, namespace or registry is named there. Nothing has to be restarted.
+    "#);
+}
+
+#[test]
+fn an_extension_is_told_object_by_object() {
+    let extension = extension(
+        "x",
+        &json!({"observedGeneration": 1, "conditions": [
+            condition("Progressing", "True", "RollingOut", "Revision 1.0.0 is being rolled out"),
+        ]}),
+    );
+    let set: ClusterObjectSet = serde_json::from_value(json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": "x-1", "uid": "1"},
+        "spec": {"revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent", "phases": []},
+        "status": {"conditions": [condition("Available", "False", "ProbeFailure", "Deployment n/d: not ready")]},
+    }))
+    .unwrap();
+    let key = |kind: &str, namespace: &str| {
+        crate::api::object::ObjectKey::of(&json!({"apiVersion": "v1", "kind": kind,
+            "metadata": {"name": "d", "namespace": namespace}}))
+        .unwrap()
+    };
+    let object = |phase: &str, kind: &str, namespace: &str, state: State| Surveyed {
+        phase: phase.to_owned(),
+        key: key(kind, namespace),
+        state,
+    };
+    let revision = Surveys {
+        overview: overview::revision(&set),
+        objects: Ok(vec![
+            object("namespaces", "Namespace", "", State::Ready),
+            object(
+                "deploy",
+                "Deployment",
+                "n",
+                State::NotReady("status.availableReplicas is 0".to_owned()),
+            ),
+            object("deploy", "Secret", "n", State::Foreign(None)),
+            object("deploy", "Service", "n", State::Missing),
+        ]),
+        set,
+    };
+    let overview = overview::extension(&extension);
+    insta::assert_snapshot!(
+        printed(|out| print_one(&extension, &overview, std::slice::from_ref(&revision), out)), @r#"
+    x: installing
+
+    extension: installing
+      Revision 1.0.0 is being rolled out
+
+    revision x-1: rolling out
+      Deployment n/d: not ready
+    PHASE       KIND        NAMESPACE  NAME  STATE
+    namespaces  Namespace              d     ready
+    deploy      Deployment  n          d     not ready: status.availableReplicas is 0
+    deploy      Secret      n          d     not its own: nobody controls it
+    deploy      Service     n          d     missing
+    "#);
+    assert_eq!(revision_json(&revision)["objects"][3]["state"], "missing");
+}
