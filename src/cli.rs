@@ -21,6 +21,7 @@ mod resolve;
 mod run;
 mod source;
 mod status;
+mod upgradeable;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ enum Command {
     Resolve(Box<resolve::Resolve>),
     Run(Box<RunArguments>),
     Status(status::Status),
+    Upgradeable(Box<upgradeable::Upgradeable>),
 }
 
 /// The answer of a companion command.
@@ -83,6 +85,7 @@ pub fn main() -> ExitCode {
         Command::Resolve(arguments) => resolve::run(&arguments),
         Command::Run(arguments) => run::run(*arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Upgradeable(arguments) => upgradeable::run(&arguments),
     };
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

@@ -9,6 +9,8 @@
 //! Differs from the reference: values that can only mean one thing (`"4.18.0"`, `"v4.18"`, doubled quotes) are
 //! accepted, and of several different values the lowest counts, where the reference gives up on the extension.
 
+pub mod way;
+
 use std::fmt;
 
 use serde::Deserialize;
@@ -250,15 +252,22 @@ pub fn verdict(current: Minor, bundles: &[ActiveBundle]) -> Verdict {
     }
 }
 
-fn blocker(current: Minor, bundle: &ActiveBundle) -> Option<Blocker> {
-    let maximum = match (&bundle.override_text, &bundle.properties) {
+/// The maximum that counts for a bundle: the administrator's word, else its own; `None` when there is none.
+///
+/// # Errors
+/// When either cannot be read.
+pub fn maximum_of(bundle: &ActiveBundle) -> Result<Option<Minor>, InvalidProperty> {
+    match (&bundle.override_text, &bundle.properties) {
         (Some(text), _) => minor_text(text)
             .map(Some)
             .ok_or_else(|| InvalidProperty::Value(format!("{text:?}"))),
         (None, Some(properties)) => maximum(properties),
         (None, None) => Ok(None),
-    };
-    let why = match maximum {
+    }
+}
+
+fn blocker(current: Minor, bundle: &ActiveBundle) -> Option<Blocker> {
+    let why = match maximum_of(bundle) {
         Ok(None) => return None,
         Ok(Some(maximum)) if maximum > current => return None,
         Ok(Some(maximum)) => Why::Maximum(maximum),

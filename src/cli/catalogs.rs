@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
+use kube::ResourceExt as _;
 
 use super::cluster::{Cluster, ClusterOptions, served_at};
 use super::source::{self, Sources};
 use crate::api::ClusterCatalog;
 use crate::controller::cluster_extension::choose::{self, Package};
+use crate::fbc::meta::Meta;
 use crate::fbc::package::{PackageContents, PackageError, Packages};
 use crate::fbc::read::{Metas, StreamError};
 use crate::resolve::{Availability, Catalog, Content, Query, ResolvedBundle, resolve};
@@ -96,19 +98,33 @@ pub(super) fn of_files(
             .with_context(|| format!("cannot read catalog {source}"))?
             .remove(package)
             .transpose();
-        sources.push(Source {
-            catalog: Catalog {
-                name,
-                labels: BTreeMap::new(),
-                priority: 0,
-                availability: Availability::Available,
-                serving: true,
-                content: Content::NoSuchPackage,
-            },
-            package: Package::of(package, read),
-        });
+        sources.push(of_file(name, Package::of(package, read)));
     }
     Ok(sources)
+}
+
+/// What a catalog that is no cluster's holds of a package; it has priority 0.
+fn of_file(name: String, package: Package) -> Source {
+    Source {
+        catalog: Catalog {
+            name,
+            labels: BTreeMap::new(),
+            priority: 0,
+            availability: Availability::Available,
+            serving: true,
+            content: Content::NoSuchPackage,
+        },
+        package,
+    }
+}
+
+/// A package that was read from the catalog `name`; it has priority 0.
+pub(super) fn of_contents(
+    name: &str,
+    package: &str,
+    read: Result<PackageContents, PackageError>,
+) -> Source {
+    of_file(name.to_owned(), Package::of(package, read.map(Some)))
 }
 
 /// What the catalogs of a cluster hold of a package.
@@ -116,9 +132,21 @@ pub(super) fn of_files(
 /// # Errors
 /// When the cluster does not say which there are.
 pub(super) fn of_cluster(cluster: &Cluster, name: &str) -> anyhow::Result<Vec<Source>> {
+    of_cluster_with(cluster, name, &mut |_, _| {})
+}
+
+/// Like [`of_cluster`]; `see` is shown every blob with the name of its catalog.
+///
+/// # Errors
+/// When the cluster does not say which there are.
+pub(super) fn of_cluster_with(
+    cluster: &Cluster,
+    name: &str,
+    see: &mut dyn FnMut(&str, &Meta),
+) -> anyhow::Result<Vec<Source>> {
     let catalogs = cluster.catalogs()?.into_iter();
     let source = |catalog: ClusterCatalog| {
-        let package = package(cluster, &catalog, name);
+        let package = package(cluster, &catalog, name, see);
         Source {
             catalog: Catalog {
                 serving: !matches!(package, Package::NotServed),
@@ -131,7 +159,12 @@ pub(super) fn of_cluster(cluster: &Cluster, name: &str) -> anyhow::Result<Vec<So
 }
 
 /// What one catalog holds of the package. A catalog that cannot be read is part of the answer, not the end of it.
-fn package(cluster: &Cluster, catalog: &ClusterCatalog, name: &str) -> Package {
+fn package(
+    cluster: &Cluster,
+    catalog: &ClusterCatalog,
+    name: &str,
+    see: &mut dyn FnMut(&str, &Meta),
+) -> Package {
     if served_at(catalog).is_none() {
         return Package::NotServed;
     }
@@ -139,7 +172,8 @@ fn package(cluster: &Cluster, catalog: &ClusterCatalog, name: &str) -> Package {
         .append_pair("package", name)
         .finish();
     let read = cluster.content(catalog, &format!("metas?{query}"));
-    match read.map(|content| read_package(content, name)) {
+    let mut see = |meta: &Meta| see(&catalog.name_any(), meta);
+    match read.map(|content| read_package(content, name, &mut see)) {
         Ok(Ok(read)) => Package::of(name, read.transpose()),
         Ok(Err(error)) => Package::Unreadable(error.to_string()),
         Err(error) => Package::Unreadable(format!("{error:#}")),
@@ -149,10 +183,16 @@ fn package(cluster: &Cluster, catalog: &ClusterCatalog, name: &str) -> Package {
 /// A package, if there is one and it can be read.
 type Read = Option<Result<PackageContents, PackageError>>;
 
-fn read_package(content: impl std::io::Read, name: &str) -> Result<Read, StreamError> {
+fn read_package(
+    content: impl std::io::Read,
+    name: &str,
+    see: &mut dyn FnMut(&Meta),
+) -> Result<Read, StreamError> {
     let mut packages = Packages::default();
     for located in Metas::new(content) {
-        packages.add(&located?.meta);
+        let meta = located?.meta;
+        see(&meta);
+        packages.add(&meta);
     }
     let mut packages: BTreeMap<_, _> = packages.finish();
     Ok(packages.remove(name))

@@ -15,6 +15,7 @@ use futures::TryStreamExt as _;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
+use serde_json::Value;
 use tokio::io::AsyncRead;
 use tokio::runtime::Runtime;
 use tokio_util::compat::FuturesAsyncReadCompatExt as _;
@@ -23,6 +24,7 @@ use url::{Host, Url};
 
 use crate::api::condition::{self, ConditionType};
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use crate::identity::request;
 
 /// How long a connection may take, and how long a server may be silent: people wait for the answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -120,6 +122,28 @@ impl Cluster {
         let api: Api<ClusterExtension> = Api::all(self.client.clone());
         let list = self.runtime.block_on(api.list(&ListParams::default()));
         Ok(list.context("cannot list clusterextensions")?.items)
+    }
+
+    /// All revisions, by name.
+    ///
+    /// # Errors
+    /// When the API server does not answer, or does not know or show them.
+    pub(super) fn sets(&self) -> anyhow::Result<Vec<ClusterObjectSet>> {
+        let api: Api<ClusterObjectSet> = Api::all(self.client.clone());
+        let list = self.runtime.block_on(api.list(&ListParams::default()));
+        Ok(list.context("cannot list clusterobjectsets")?.items)
+    }
+
+    /// The `ClusterVersion`, where this is `OpenShift`.
+    ///
+    /// # Errors
+    /// When the API server does not answer, or does not show it.
+    pub(super) fn openshift_version(&self) -> anyhow::Result<Option<Value>> {
+        let path = "/apis/config.openshift.io/v1/clusterversions";
+        let read = request::get(&self.client, path, "version");
+        self.runtime
+            .block_on(read)
+            .context("cannot get clusterversion \"version\"")
     }
 
     /// An extension and all revisions there are: which are its own is [`crate::revision::revisions_of`]'s to say.

@@ -10,6 +10,7 @@
     reason = "the ClusterOperator is written, in time"
 )]
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -158,7 +159,10 @@ async fn pass(ctx: &Context) -> Result<bool, GateError> {
         Api::all_with(ctx.client.clone(), &resource("ClusterVersion"));
     let version = versions.get("version").await.map_err(GateError::Version)?;
     let current = current_minor(&version.data).ok_or(GateError::NoVersion)?;
-    let verdict = verdict(current, &active_bundles(ctx));
+    let verdict = verdict(
+        current,
+        &active_bundles(&ctx.extensions.all(), &ctx.sets.all()),
+    );
     let upgradeable = verdict.upgradeable;
     let operators: Api<DynamicObject> =
         Api::all_with(ctx.client.clone(), &resource("ClusterOperator"));
@@ -183,7 +187,7 @@ async fn pass(ctx: &Context) -> Result<bool, GateError> {
 }
 
 /// The higher of the version that is wanted and the newest that was completed.
-fn current_minor(cluster_version: &Value) -> Option<Minor> {
+pub fn current_minor(cluster_version: &Value) -> Option<Minor> {
     let text = |path: &str| cluster_version.pointer(path).and_then(Value::as_str);
     let desired = text("/status/desired/version").and_then(Minor::of_cluster_version);
     let completed = cluster_version
@@ -273,23 +277,25 @@ async fn write(
 }
 
 /// Every bundle that is installed or rolling out.
-fn active_bundles(ctx: &Context) -> Vec<ActiveBundle> {
-    let extensions = ctx.extensions.all();
+pub fn active_bundles<E, S>(extensions: &[E], sets: &[S]) -> Vec<ActiveBundle>
+where
+    E: Borrow<ClusterExtension>,
+    S: Borrow<ClusterObjectSet>,
+{
     let override_of = |uid: &str| {
-        extensions
+        let owner = extensions
             .iter()
-            .find(|extension| extension.metadata.uid.as_deref() == Some(uid))
-            .and_then(|extension| {
-                extension
-                    .annotations()
-                    .get(keys::MAX_OPENSHIFT_VERSION)
-                    .cloned()
-            })
+            .map(Borrow::borrow)
+            .find(|extension: &&ClusterExtension| extension.metadata.uid.as_deref() == Some(uid))?;
+        owner
+            .annotations()
+            .get(keys::MAX_OPENSHIFT_VERSION)
+            .cloned()
     };
-    let sets = ctx.sets.all();
     let active = sets
         .iter()
-        .filter(|set| set.spec.lifecycle_state == LifecycleState::Active);
+        .map(Borrow::borrow)
+        .filter(|set: &&ClusterObjectSet| set.spec.lifecycle_state == LifecycleState::Active);
     active
         .filter_map(|set| {
             let owner = set

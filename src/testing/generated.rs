@@ -6,11 +6,14 @@
     reason = "the test reads and writes the files of the repository"
 )]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use crate::api::condition::Reason;
 use crate::api::crd;
 use crate::api::policy::{Settings, policies};
+use crate::status::meaning::{Meaning, meaning};
 
 /// The variable that makes the test write.
 const GENERATE: &str = "OXOLM_GENERATE";
@@ -24,10 +27,13 @@ const ANNOTATIONS: &str =
 
 /// Every generated file: its path below the repository, and its content.
 fn generated() -> Vec<(String, String)> {
-    let mut files = vec![(
-        "charts/oxolm/templates/policies.yaml".to_owned(),
-        policy_template(),
-    )];
+    let mut files = vec![
+        (
+            "charts/oxolm/templates/policies.yaml".to_owned(),
+            policy_template(),
+        ),
+        ("config/conditions.md".to_owned(), conditions()),
+    ];
     for manifest in crd::manifests().unwrap() {
         let name = manifest.file_name();
         files.push((
@@ -37,6 +43,35 @@ fn generated() -> Vec<(String, String)> {
         files.push((format!("config/crd/{name}"), manifest.yaml));
     }
     files
+}
+
+/// The reasons of conditions for people, the ones that ask for something first.
+fn conditions() -> String {
+    let mut text = "# Conditions\n\n\
+        What the reasons of conditions on ClusterCatalogs, ClusterExtensions and ClusterObjectSets mean. A condition's\n\
+        message has the details; `oxolm status` shows what is wrong first, with the next thing to do.\n\n\
+        ## Something to do\n\n| reason | cause | what to do |\n|---|---|---|\n"
+        .to_owned();
+    let by_name = || {
+        let reasons = Reason::ALL.iter();
+        let mut rows: Vec<(&str, Meaning)> = reasons
+            .map(|reason| (reason.as_str(), meaning(*reason)))
+            .collect();
+        rows.sort_by_key(|(name, _)| *name);
+        rows
+    };
+    for (name, Meaning { cause, remedy }) in by_name() {
+        if let Some(remedy) = remedy {
+            _ = writeln!(text, "| `{name}` | {cause} | {remedy} |");
+        }
+    }
+    text.push_str("\n## Nothing to do\n\n| reason | meaning |\n|---|---|\n");
+    for (name, Meaning { cause, remedy }) in by_name() {
+        if remedy.is_none() {
+            _ = writeln!(text, "| `{name}` | {cause} |");
+        }
+    }
+    text
 }
 
 /// A definition as a template: part of the release or not, kept or not when that goes.
