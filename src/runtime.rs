@@ -462,7 +462,7 @@ impl Parts {
             memory: cluster_object_set::memory::Memory::default(),
             system_namespace: self.namespace.clone(),
             crd_deletion: arguments.crd_deletion.into(),
-            events: catalogs.reporter.recorder(),
+            reporter: catalogs.reporter.clone(),
         });
         let extensions = Arc::new(cluster_extension::Context {
             client: client.clone(),

@@ -335,14 +335,10 @@ fn print_one(
             Ok(objects) => {
                 let rows = objects.iter().map(|object| {
                     let (state, why) = words(&object.state);
-                    let namespace = match object.key.namespace.as_str() {
-                        "" => "",
-                        namespace => namespace,
-                    };
                     [
                         object.phase.clone(),
                         object.key.gvk.kind.clone(),
-                        namespace.to_owned(),
+                        object.key.namespace.clone(),
                         object.key.name.clone(),
                         if why.is_empty() {
                             state.to_owned()

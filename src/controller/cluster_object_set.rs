@@ -18,10 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::runtime::events::{Event, EventType, Recorder};
-use kube::{Client, Resource as _, ResourceExt as _};
+use kube::{Client, ResourceExt as _};
 use serde_json::json;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use crate::api::condition::{ConditionType, find};
 use crate::api::{ClusterObjectSet, ClusterObjectSetStatus, GROUP, VERSION, keys};
@@ -32,11 +31,13 @@ use crate::apply::teardown::CrdDeletion;
 use crate::apply::watch::DriftWatches;
 use crate::controller::informer::Informer;
 use crate::controller::queue::Next;
+use crate::controller::report::Reporter;
 use crate::error::{Disposition, chain};
 use crate::identity::Identity;
 use crate::identity::request::{self, path};
 use crate::revision::rollout::Rollout;
 use crate::status::cluster_object_set as status;
+use crate::status::transition::{Transition, Weight};
 use memory::Memory;
 use step::Step;
 
@@ -81,7 +82,7 @@ pub struct Context {
     /// What happens to CRDs that are no longer wanted, unless the extension says otherwise.
     pub crd_deletion: CrdDeletion,
     /// Writes Events.
-    pub events: Recorder,
+    pub reporter: Reporter,
 }
 
 impl std::fmt::Debug for Context {
@@ -171,56 +172,30 @@ async fn tell(
             .unwrap_or_default()
     };
     let (old, (reason, message)) = (of(before), of(after));
-    let mut events = Vec::new();
     if old.0 != reason && !step.is_gone {
-        info!(revision = set.name_any(), reason, message, "revision");
-        let type_ = match reason.as_str() {
-            "RollingOut" | "Succeeded" | "Archived" => EventType::Normal,
-            _ => EventType::Warning,
+        let weight = match reason.as_str() {
+            "RollingOut" | "Succeeded" | "Archived" => Weight::Normal,
+            _ => Weight::Warning,
         };
-        events.push((type_, reason, message));
+        let transition = Transition {
+            weight,
+            reason,
+            note: message,
+        };
+        ctx.reporter.publish(set, &transition).await;
     }
     for note in &step.notes {
-        info!(
-            revision = set.name_any(),
-            reason = note.reason,
-            message = note.text,
-            "revision"
-        );
-        let type_ = if note.is_warning {
-            EventType::Warning
-        } else {
-            EventType::Normal
+        let transition = Transition {
+            weight: if note.is_warning {
+                Weight::Warning
+            } else {
+                Weight::Normal
+            },
+            reason: note.reason.to_owned(),
+            note: note.text.clone(),
         };
-        events.push((type_, note.reason.to_owned(), note.text.clone()));
+        ctx.reporter.publish(set, &transition).await;
     }
-    for (type_, reason, note) in events {
-        let event = Event {
-            type_,
-            reason,
-            note: Some(cut(note)),
-            action: "Reconcile".to_owned(),
-            secondary: None,
-        };
-        if let Err(error) = ctx.events.publish(&event, &set.object_ref(&())).await {
-            debug!(
-                revision = set.name_any(),
-                error = chain(&error),
-                "cannot write an event"
-            );
-        }
-    }
-}
-
-/// An Event's note has at most 1024 bytes.
-fn cut(note: String) -> String {
-    let mut end = note.len().min(1024);
-    while !note.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut note = note;
-    note.truncate(end);
-    note
 }
 
 /// How soon an object that is not available, and whose changes are not seen, is looked at again: the longer it takes,

@@ -5,10 +5,16 @@
     reason = "events are written to the API server"
 )]
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter as EventReporter};
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::api::condition::Condition;
@@ -34,10 +40,25 @@ pub fn unwritten(error: &kube::Error, what: &'static str) -> Next {
     }
 }
 
+/// How long after its last use the recorder of a series is kept. Within six minutes it counts a repeated event up.
+const SERIES_LASTS: Duration = Duration::from_mins(10);
+
 /// Publishes events about objects of our kinds.
+///
+/// The same event again counts up; one of the same reason with another note is an event of its own. A recorder tells
+/// events apart without their notes, so each series has its own.
 #[derive(Clone)]
 pub struct Reporter {
+    client: Client,
+    reporter: EventReporter,
+    series: Arc<Mutex<BTreeMap<(String, String), Series>>>,
+}
+
+/// The newest note for an object and a reason.
+struct Series {
+    note: String,
     recorder: Recorder,
+    used: Instant,
 }
 
 impl std::fmt::Debug for Reporter {
@@ -54,13 +75,34 @@ impl Reporter {
             instance: Some(instance.to_owned()),
         };
         Self {
-            recorder: Recorder::new(client, reporter),
+            client,
+            reporter,
+            series: Arc::default(),
         }
     }
 
-    /// The recorder itself, for events that are no transitions.
-    pub fn recorder(&self) -> Recorder {
-        self.recorder.clone()
+    fn recorder(&self, object: &ObjectReference, reason: &str, note: &str) -> Recorder {
+        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        series.retain(|_, series| series.used.elapsed() < SERIES_LASTS);
+        let key = (object.uid.clone().unwrap_or_default(), reason.to_owned());
+        let now = Instant::now();
+        let newest = series
+            .get_mut(&key)
+            .filter(|series| series.note == note)
+            .map(|series| {
+                series.used = now;
+                series.recorder.clone()
+            });
+        newest.unwrap_or_else(|| {
+            let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
+            let begun = Series {
+                note: note.to_owned(),
+                recorder: recorder.clone(),
+                used: now,
+            };
+            series.insert(key, begun);
+            recorder
+        })
     }
 
     /// One event and one log line for each transition between two lists of conditions.
@@ -100,7 +142,9 @@ impl Reporter {
             secondary: None,
         };
         // An event that is lost is a pity, not a failure: the status says the same.
-        if let Err(error) = self.recorder.publish(&event, &object.object_ref(&())).await {
+        let regarding = object.object_ref(&());
+        let recorder = self.recorder(&regarding, reason, note);
+        if let Err(error) = recorder.publish(&event, &regarding).await {
             warn!(
                 kind,
                 name,
@@ -157,6 +201,8 @@ fn clear_removed(before: &Map<String, Value>, after: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::ClusterObjectSet;
+    use crate::testing::api_server::ApiServer;
 
     #[test]
     fn what_went_away_is_set_to_null() {
@@ -167,6 +213,45 @@ mod tests {
             json!({"status": {"a": 2, "b": {"c": null, "d": {"e": null}}, "f": null, "g": 3}})
         );
         assert_eq!(status_patch(None, &new), json!({"status": new}));
+    }
+
+    #[tokio::test]
+    async fn an_event_is_counted_up_only_by_the_same_note() {
+        let server = ApiServer::new();
+        server.add(
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}),
+        );
+        let reporter = Reporter::new(server.client(), "test");
+        let object: ClusterObjectSet = serde_json::from_value(json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+            "metadata": {"name": "x-1", "uid": "1"},
+            "spec": {"revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent", "phases": []},
+        }))
+        .unwrap();
+        for note in [
+            "1.0.0 is installed",
+            "1.0.0 is installed",
+            "1.1.0 is installed",
+        ] {
+            let transition = Transition {
+                weight: Weight::Normal,
+                reason: "Upgraded".to_owned(),
+                note: note.to_owned(),
+            };
+            reporter.publish(&object, &transition).await;
+        }
+        let events = server.paths("/events/");
+        let mut told: Vec<(String, i64)> = events
+            .iter()
+            .map(|path| {
+                let event = server.object(path).unwrap();
+                let count = event["series"]["count"].as_i64().unwrap_or(1);
+                (event["note"].as_str().unwrap().to_owned(), count)
+            })
+            .collect();
+        told.sort();
+        let expected = [("1.0.0 is installed", 2), ("1.1.0 is installed", 1)];
+        assert_eq!(told, expected.map(|(note, count)| (note.to_owned(), count)));
     }
 
     #[test]

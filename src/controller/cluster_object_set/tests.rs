@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::Api;
-use kube::runtime::events::Reporter;
 use kube::runtime::watcher;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -152,7 +151,7 @@ impl Cluster {
             memory: Memory::default(),
             system_namespace: SYSTEM.into(),
             crd_deletion: CrdDeletion::default(),
-            events: Recorder::new(client.clone(), Reporter::from("oxolm")),
+            reporter: Reporter::new(client.clone(), "oxolm"),
             client,
         });
         Self { server, ctx, stop }
