@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use comfy_table::{ContentArrangement, Table, presets};
 use kube::ResourceExt as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Answer;
 use super::cluster::{Cluster, ClusterOptions};
@@ -190,7 +190,7 @@ fn table<const N: usize>(
     Ok(())
 }
 
-fn print_json(value: &Value, out: &mut impl Write) -> io::Result<()> {
+fn print_json(value: &impl serde::Serialize, out: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value)?;
     writeln!(out)
 }
@@ -219,17 +219,21 @@ fn installed(extension: &ClusterExtension) -> Installed {
     }
 }
 
-fn with_name(name: &str, overview: &Overview) -> Value {
-    json!({
-        "name": name,
-        "state": overview.state,
-        "urgency": format!("{:?}", overview.urgency),
-        "why": overview.why,
-        "next": overview.next,
-    })
+fn with_name(name: &str, overview: &Overview) -> Map<String, Value> {
+    let fields = [
+        ("name", json!(name)),
+        ("state", json!(overview.state)),
+        ("urgency", json!(format!("{:?}", overview.urgency))),
+        ("why", json!(overview.why)),
+        ("next", json!(overview.next)),
+    ];
+    fields
+        .map(|(name, value)| (name.to_owned(), value))
+        .into_iter()
+        .collect()
 }
 
-fn described((extension, overview): &(ClusterExtension, Overview)) -> Value {
+fn described((extension, overview): &(ClusterExtension, Overview)) -> Map<String, Value> {
     let mut described = with_name(&extension.name_any(), overview);
     let installed = installed(extension);
     for (field, value) in [
@@ -238,11 +242,8 @@ fn described((extension, overview): &(ClusterExtension, Overview)) -> Value {
         ("catalog", installed.catalog),
         ("availableUpdate", installed.update),
     ] {
-        described[field] = if value.is_empty() {
-            Value::Null
-        } else {
-            json!(value)
-        };
+        let known = Some(value).filter(|value| !value.is_empty());
+        described.insert(field.to_owned(), json!(known));
     }
     described
 }
@@ -291,7 +292,8 @@ fn one(
     let written = match arguments.output {
         Output::Json => {
             let mut described = described(&(extension, overview));
-            described["revisions"] = revisions.iter().map(revision_json).collect();
+            let revisions = revisions.iter().map(revision_json).collect();
+            described.insert("revisions".to_owned(), revisions);
             print_json(&described, out)
         }
         Output::Text => print_one(&extension, &overview, &revisions, out),
@@ -380,11 +382,13 @@ fn revision_json(revision: &Surveys) -> Value {
                     "why": why,
                 })
             });
-            described["objects"] = objects.collect();
+            described.insert("objects".to_owned(), objects.collect());
         }
-        Err(why) => described["problem"] = json!(why),
+        Err(why) => {
+            described.insert("problem".to_owned(), json!(why));
+        }
     }
-    described
+    Value::Object(described)
 }
 
 #[cfg(test)]

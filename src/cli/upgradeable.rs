@@ -1,5 +1,7 @@
 //! `oxolm upgradeable`
 
+#![expect(clippy::doc_markdown, reason = "help texts are plain")]
+
 mod content;
 
 use std::collections::BTreeMap;

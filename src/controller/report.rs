@@ -50,7 +50,7 @@ const SERIES_LASTS: Duration = Duration::from_mins(10);
 #[derive(Clone)]
 pub struct Reporter {
     client: Client,
-    reporter: EventReporter,
+    source: EventReporter,
     series: Arc<Mutex<BTreeMap<(String, String), Series>>>,
 }
 
@@ -76,7 +76,7 @@ impl Reporter {
         };
         Self {
             client,
-            reporter,
+            source: reporter,
             series: Arc::default(),
         }
     }
@@ -94,7 +94,7 @@ impl Reporter {
                 series.recorder.clone()
             });
         newest.unwrap_or_else(|| {
-            let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
+            let recorder = Recorder::new(self.client.clone(), self.source.clone());
             let begun = Series {
                 note: note.to_owned(),
                 recorder: recorder.clone(),

@@ -195,19 +195,15 @@ pub fn revision(set: &ClusterObjectSet) -> Overview {
     if let Some(failed) = failed(&seen) {
         return Overview::of(Urgency::Broken, "failing", Some(failed));
     }
-    let has_succeeded = seen.is(ConditionType::Succeeded, ConditionStatus::True);
-    match seen.with(ConditionType::Available, ConditionStatus::True) {
-        Some(_) => Overview::plain(Urgency::Fine, "available"),
-        None => {
-            let available = seen.get(ConditionType::Available);
-            let (urgency, state) = if has_succeeded {
-                (Urgency::Broken, "not available")
-            } else {
-                (Urgency::Working, "rolling out")
-            };
-            Overview::of(urgency, state, available)
-        }
+    if seen.is(ConditionType::Available, ConditionStatus::True) {
+        return Overview::plain(Urgency::Fine, "available");
     }
+    let (urgency, state) = if seen.is(ConditionType::Succeeded, ConditionStatus::True) {
+        (Urgency::Broken, "not available")
+    } else {
+        (Urgency::Working, "rolling out")
+    };
+    Overview::of(urgency, state, seen.get(ConditionType::Available))
 }
 
 #[cfg(test)]

@@ -23,6 +23,9 @@ pub struct Way {
     pub maximum: Option<Minor>,
 }
 
+/// The maximum of a bundle, by catalog and name.
+pub type MaximumOf<'a> = dyn Fn(&str, &str) -> Result<Option<Minor>, InvalidProperty> + 'a;
+
 /// The lowest bundle above the installed one that a cluster at `current` could have and still be updated to its next
 /// minor version. Bundles that edges lead to come before those that would have to be forced. The range and the channels of
 /// `query` do not count: who is blocked may change them.
@@ -32,7 +35,7 @@ pub fn way(
     current: Minor,
     query: &Query,
     catalogs: &[Catalog<'_>],
-    maximum_of: &dyn Fn(&str, &str) -> Result<Option<Minor>, InvalidProperty>,
+    maximum_of: &MaximumOf<'_>,
 ) -> Option<Way> {
     let query = Query {
         version: String::new(),
@@ -44,7 +47,11 @@ pub fn way(
     let from = BundleVersion::parse(&installed.version, installed.release.as_deref()).ok()?; // Nothing is above it.
     let candidates = explain(&query, catalogs).candidates;
     let ways = candidates.into_iter().filter_map(|candidate| {
-        let hops = hops(&candidate)?;
+        let hops = match reach(&candidate) {
+            Reach::Hops(hops) => Some(hops),
+            Reach::Forced => None,
+            Reach::Never => return None,
+        };
         let maximum = maximum_of(&candidate.catalog, &candidate.bundle).ok()?; // It would block again.
         let version = candidate.version.ok()?; // It cannot be installed.
         let survives = maximum.is_none_or(|maximum| maximum > current);
@@ -63,19 +70,28 @@ pub fn way(
     })
 }
 
-/// How many upgrades lead to a candidate: `Some(None)` when none do; `None` when it is not to be had at all.
-fn hops(candidate: &CandidateReport) -> Option<Option<usize>> {
+/// How a candidate can be had.
+enum Reach {
+    /// By so many upgrades.
+    Hops(usize),
+    /// By no edges.
+    Forced,
+    /// It cannot be installed.
+    Never,
+}
+
+fn reach(candidate: &CandidateReport) -> Reach {
     match &candidate.verdict {
         Verdict::Chosen
         | Verdict::Tied
         | Verdict::Deprecated
         | Verdict::NotHighest
-        | Verdict::CatalogNotPreferred => Some(Some(1)),
+        | Verdict::CatalogNotPreferred => Reach::Hops(1),
         Verdict::Excluded(Exclusion::NotASuccessor) if !candidate.path.is_empty() => {
-            Some(Some(candidate.path.len()))
+            Reach::Hops(candidate.path.len())
         }
-        Verdict::Excluded(_) => Some(None),
-        Verdict::Refused(_) => None,
+        Verdict::Excluded(_) => Reach::Forced,
+        Verdict::Refused(_) => Reach::Never,
     }
 }
 
@@ -110,7 +126,6 @@ mod tests {
                     entry("p.v3", "p.v2"),
                     entry("p.v4", ""),
                 ],
-                ..Channel::default()
             }],
             bundles: (1..=4).map(bundle).collect(),
             ..PackageContents::default()

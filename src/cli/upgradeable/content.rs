@@ -147,8 +147,11 @@ impl Shelf {
 
 fn version(properties: &str) -> Option<String> {
     let listed: Vec<Value> = serde_json::from_str(properties).ok()?; // Then there is none.
-    let package = listed
-        .iter()
-        .find(|property| property["type"] == "olm.package")?;
-    package["value"]["version"].as_str().map(str::to_owned)
+    let package = listed.iter().find(|property| {
+        property
+            .get("type")
+            .is_some_and(|kind| kind == "olm.package")
+    })?;
+    let version = package.pointer("/value/version")?;
+    version.as_str().map(str::to_owned)
 }
