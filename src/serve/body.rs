@@ -12,13 +12,16 @@ use flate2::write::GzEncoder;
 use futures::stream::{self, Stream};
 use tokio::task::spawn_blocking;
 
-use crate::store::catalog::{Encoding, StoredCatalog, zstd};
+use crate::store::catalog::{Encoding, StoredCatalog};
 
 /// How much is read at once. TLS records are 16 KiB; this keeps the way to the disk short.
 const PIECE_BYTES: u64 = 256 << 10;
 
 /// How hard gzip tries for answers that are made while they are sent.
 const GZIP_LEVEL: u32 = 2;
+
+/// How hard zstd tries for them.
+const ZSTD_LEVEL: i32 = 1;
 
 /// A part of a body.
 #[derive(Debug, Clone)]
@@ -116,8 +119,10 @@ fn pieces(source: Source) -> impl Stream<Item = io::Result<Bytes>> {
 fn frames(source: Source) -> impl Stream<Item = io::Result<Bytes>> {
     stream::try_unfold(source, |mut source| async move {
         let step = spawn_blocking(move || {
-            let piece = source.read()?;
-            let frame = piece.map(|piece| Bytes::from(zstd::compressed(&piece)));
+            let frame = match source.read()? {
+                Some(piece) => Some(Bytes::from(zstd::bulk::compress(&piece, ZSTD_LEVEL)?)),
+                None => None,
+            };
             io::Result::Ok((frame, source))
         });
         let (frame, source) = step.await.map_err(io::Error::other)??;

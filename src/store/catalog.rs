@@ -17,7 +17,6 @@
 mod error;
 mod publish;
 pub mod walk;
-pub(crate) mod zstd;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
