@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -14,8 +15,17 @@ use tokio::task::spawn_blocking;
 
 use crate::store::catalog::{Encoding, StoredCatalog};
 
-/// How much is read at once. TLS records are 16 KiB; this keeps the way to the disk short.
+/// How much is read at once for one of few clients. TLS records are 16 KiB; this keeps the way to the disk short.
 const PIECE_BYTES: u64 = 256 << 10;
+
+/// How much is read at once for one of very many.
+const LEAST_PIECE_BYTES: u64 = 16 << 10;
+
+/// How much all answers under way may have in memory: clients that read slowly hold their pieces for long.
+const PIECES_BYTES: u64 = 16 << 20;
+
+/// How many answers are under way in this process, whose memory they share.
+static UNDER_WAY: AtomicU64 = AtomicU64::new(0);
 
 /// How hard gzip tries for answers that are made while they are sent.
 const GZIP_LEVEL: u32 = 2;
@@ -38,6 +48,29 @@ pub(super) struct Source {
     catalog: Arc<StoredCatalog>,
     encoding: Encoding,
     parts: VecDeque<Part>,
+    _under_way: UnderWay,
+}
+
+/// An answer under way. Only its life counts.
+#[derive(Debug)]
+struct UnderWay;
+
+impl UnderWay {
+    fn begin() -> Self {
+        UNDER_WAY.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How much is read at once while so many answers are under way.
+fn piece_bytes(answers: u64) -> u64 {
+    (PIECES_BYTES / answers.max(1)).clamp(LEAST_PIECE_BYTES, PIECE_BYTES)
 }
 
 impl Source {
@@ -50,6 +83,7 @@ impl Source {
             catalog,
             encoding,
             parts: parts.into_iter().collect(),
+            _under_way: UnderWay::begin(),
         }
     }
 
@@ -80,12 +114,13 @@ impl Source {
 
     /// The next piece. Small ranges are read together.
     fn read(&mut self) -> io::Result<Option<Bytes>> {
+        let wanted = piece_bytes(UNDER_WAY.load(Ordering::Relaxed));
         let mut piece = Vec::new();
         while let Some(part) = self.parts.pop_front() {
             match part {
                 Part::Text(text) => piece.extend_from_slice(&text),
                 Part::Blobs(range) => {
-                    let room = PIECE_BYTES.saturating_sub(piece.len() as u64);
+                    let room = wanted.saturating_sub(piece.len() as u64);
                     let end = range.end.min(range.start + room);
                     if end < range.end {
                         self.parts.push_front(Part::Blobs(end..range.end));
@@ -97,7 +132,7 @@ impl Source {
                     self.catalog.read_at(self.encoding, target, range.start)?;
                 }
             }
-            if piece.len() as u64 >= PIECE_BYTES {
+            if piece.len() as u64 >= wanted {
                 break;
             }
         }
@@ -150,4 +185,23 @@ async fn compress(state: Compressing) -> io::Result<Option<(Bytes, Compressing)>
         }
     });
     step.await.map_err(io::Error::other)?.map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_answers_are_under_way_the_less_each_holds() {
+        for (answers, kibibytes) in [
+            (0, 256),
+            (1, 256),
+            (64, 256),
+            (128, 128),
+            (2048, 16),
+            (1 << 40, 16),
+        ] {
+            assert_eq!(piece_bytes(answers), kibibytes << 10, "{answers} answers");
+        }
+    }
 }

@@ -36,6 +36,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// all, which breaks slow but steady readers of large catalogs.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How much of an answer waits beside the piece that is being sent, and how large the head of a request may be, in bytes.
+const BUFFER_BYTES: usize = 64 << 10;
+
 /// How long answers may go on after the end was ordered, as in the reference.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -215,6 +218,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, router: Router, stop: C
     builder
         .http1()
         .timer(TokioTimer::new())
+        .max_buf_size(BUFFER_BYTES)
         .header_read_timeout(HEAD_TIMEOUT);
     let service = TowerToHyperService::new(router);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
