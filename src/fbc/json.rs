@@ -104,7 +104,7 @@ impl Reader<'_> {
                 writer.begin_array();
                 return Ok(Next::ValueOrEnd);
             }
-            b'"' => self.string(|string| writer.string(string))?,
+            b'"' => self.text(writer)?,
             b't' => self.literal(b"true", writer)?,
             b'f' => self.literal(b"false", writer)?,
             b'n' => self.literal(b"null", writer)?,
@@ -212,6 +212,34 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Reads a string as a value. One that stands in normal form already is copied as it is: nearly every string of a
+    /// catalog that was written by a program.
+    fn text(&mut self, writer: &mut Normalizer) -> Result<(), JsonError> {
+        if let Some(length) = self.normal_literal_length() {
+            let literal = self.bytes.get(self.at..self.at + length);
+            writer.raw(literal.unwrap_or_default());
+            self.at += length;
+            return Ok(());
+        }
+        self.string(|string| writer.string(string))
+    }
+
+    /// How many bytes the string literal that begins here takes, if it is whole and in normal form.
+    fn normal_literal_length(&self) -> Option<usize> {
+        let literal = self.bytes.get(self.at..)?;
+        let mut length = 1;
+        loop {
+            length += plain_length(literal.get(length..)?);
+            match literal.get(length..)? {
+                [b'"', ..] => break,
+                [b'\\', b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't', ..] => length += 2,
+                _ => return None,
+            }
+        }
+        length += 1;
+        normal::is_normal_literal(literal.get(..length)?).then_some(length)
+    }
+
     /// Reads a string, which begins here with its quote.
     fn string(&mut self, take: impl FnOnce(&str)) -> Result<(), JsonError> {
         self.at += 1;
@@ -255,10 +283,7 @@ impl Reader<'_> {
     /// Moves to the next quote, backslash or control character and says where that is.
     fn plain_end(&mut self) -> usize {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let length = rest
-            .iter()
-            .position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))
-            .unwrap_or(rest.len());
+        let length = plain_length(rest);
         self.at += length;
         self.at
     }
@@ -348,8 +373,15 @@ impl Reader<'_> {
     }
 }
 
+/// How many bytes there are before the next quote, backslash or control character.
+fn plain_length(text: &[u8]) -> usize {
+    normal::plain_length(text, |byte| matches!(byte, b'"' | b'\\' | 0..0x20))
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read(json: &[u8]) -> Result<(String, usize), JsonError> {
@@ -413,6 +445,26 @@ mod tests {
             check(json, expected);
         }
         refuse("[1e999]", 1, "the number is too large");
+    }
+
+    proptest! {
+        #[test]
+        fn a_string_is_written_the_same_whatever_its_escapes(
+            parts in prop::collection::vec(prop::sample::select(vec![
+                "a", "catalog of operators", "\\n", "\\\"", "\\\\", "\\/", "\\b", "\\f", "\\t", "\\r", "\\u0041", "\\u001f",
+                "\\u2028", "\u{2028}", "\u{2029}", "\u{2026}", "\u{e9}", "\u{7f}", "\u{1f600}",
+            ]), 0..20)
+        ) {
+            let literal = format!("\"{}\"", parts.concat());
+            let said: String = serde_json::from_str(&literal).unwrap();
+            let mut expected = Vec::new();
+            normal::write_string(&mut expected, &said);
+            let (text, length) = read(literal.as_bytes()).unwrap();
+            prop_assert_eq!(text.as_bytes(), expected);
+            prop_assert_eq!(length, literal.len());
+            let (again, _) = read(text.as_bytes()).unwrap();
+            prop_assert_eq!(again, text);
+        }
     }
 
     #[test]

@@ -152,20 +152,25 @@ impl Normalizer {
 
     /// Sorts the entries of the object that begins at `start` and drops all but the last of equal keys.
     fn close_object(&mut self, start: usize, first_entry: usize) {
-        let mut entries = self.entries.split_off(first_entry);
-        if !is_sorted(&self.text, &entries) {
+        let all = self.entries.get(first_entry..).unwrap_or_default();
+        let mut entries = Vec::new();
+        if is_sorted(&self.text, all) {
+            if self.open.is_empty() {
+                entries = all.to_vec();
+            }
+        } else {
             // The sort is stable: of equal keys the later one comes later, and only it is kept.
-            entries.sort_by(|a, b| compare(&self.text, a, b));
-            let mut kept: Vec<Entry> = Vec::with_capacity(entries.len());
-            for entry in entries {
-                match kept.last_mut() {
+            let mut sorted = all.to_vec();
+            sorted.sort_by(|a, b| compare(&self.text, a, b));
+            for entry in sorted {
+                match entries.last_mut() {
                     Some(last) if compare(&self.text, last, &entry).is_eq() => *last = entry,
-                    _ => kept.push(entry),
+                    _ => entries.push(entry),
                 }
             }
-            entries = kept;
             self.rewrite(start, &mut entries);
         }
+        self.entries.truncate(first_entry);
         self.text.push(b'}');
         if self.open.is_empty() {
             self.root = entries;
@@ -288,70 +293,104 @@ fn members(container: &[u8], opening: u8) -> Vec<&[u8]> {
 /// How many bytes the value at the start of a text in normal form takes.
 fn value_length(text: &[u8]) -> usize {
     let mut depth = 0_usize;
-    let mut in_string = false;
-    let mut is_escaped = false;
-    for (at, byte) in text.iter().enumerate() {
-        if in_string {
-            match byte {
-                _ if is_escaped => is_escaped = false,
-                b'\\' => is_escaped = true,
-                b'"' => in_string = false,
-                _ => {}
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => {
+                at += string_length(text.get(at..).unwrap_or_default());
+                continue;
             }
-        } else {
-            match byte {
-                b'"' => in_string = true,
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' | b',' | b':' if depth == 0 => return at,
-                b'}' | b']' => depth -= 1,
-                _ => {}
-            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' | b',' | b':' if depth == 0 => return at,
+            b'}' | b']' => depth -= 1,
+            _ => {}
         }
+        at += 1;
     }
     text.len()
+}
+
+/// How many bytes the string at the start of a text takes, with its quotes.
+fn string_length(text: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(rest) = text.get(at..)
+        && let Some(found) = memchr::memchr2(b'"', b'\\', rest)
+    {
+        if rest.get(found) == Some(&b'"') {
+            return at + found + 1;
+        }
+        at += found + 2;
+    }
+    text.len()
+}
+
+/// How many bytes at the start of a text are not special. Whole chunks are looked at without a branch between their
+/// bytes, which compilers make a few instructions of.
+pub(crate) fn plain_length(text: &[u8], is_special: impl Fn(u8) -> bool) -> usize {
+    let (chunks, _) = text.as_chunks::<16>();
+    let has_special = |chunk: &[u8; 16]| {
+        chunk
+            .iter()
+            .fold(false, |any, &byte| any | is_special(byte))
+    };
+    let plain = 16 * chunks.iter().position(has_special).unwrap_or(chunks.len());
+    let rest = text.get(plain..).unwrap_or_default();
+    let found = rest.iter().position(|&byte| is_special(byte));
+    plain + found.unwrap_or(rest.len())
+}
+
+/// Whether a string literal stands in normal form already: valid UTF-8 without a bare U+2028 or U+2029. That its escapes
+/// are the short ones is for whoever found its end to see.
+pub(crate) fn is_normal_literal(literal: &[u8]) -> bool {
+    literal.is_ascii()
+        || std::str::from_utf8(literal).is_ok()
+            && !memchr::memchr_iter(0xe2, literal)
+                .any(|at| is_separator(literal.get(at..).unwrap_or_default()))
+}
+
+/// Whether U+2028 or U+2029 comes next.
+fn is_separator(text: &[u8]) -> bool {
+    matches!(text, [0xe2, 0x80, 0xa8 | 0xa9, ..])
 }
 
 /// Writes a string as Go's `encoding/json` does without HTML escaping; tells whether anything was escaped.
 pub(crate) fn write_string(text: &mut Vec<u8>, string: &str) -> bool {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let bytes = string.as_bytes();
-    text.push(b'"');
-    let mut written = 0;
+    let mut rest = string.as_bytes();
     let mut is_escaped = false;
-    for (at, &byte) in bytes.iter().enumerate() {
-        let short = match byte {
-            b'"' | b'\\' => byte,
-            b'\n' => b'n',
-            b'\r' => b'r',
-            b'\t' => b't',
-            0x08 => b'b',
-            0x0c => b'f',
-            0..0x20 => 0,
-            // U+2028 and U+2029 are E2 80 A8 and E2 80 A9.
-            0xa8 | 0xa9
-                if bytes
-                    .get(..at)
-                    .is_some_and(|before| before.ends_with(&[0xe2, 0x80])) =>
-            {
-                1
-            }
-            _ => continue,
+    text.push(b'"');
+    loop {
+        let length = plain_length(rest, |byte| matches!(byte, b'"' | b'\\' | 0xe2 | 0..0x20));
+        let (plain, special) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+        text.extend_from_slice(plain);
+        let Some((&byte, after)) = special.split_first() else {
+            break;
         };
+        rest = after;
+        if byte == 0xe2 && !is_separator(special) {
+            text.push(byte);
+            continue;
+        }
         is_escaped = true;
-        let copied = if short == 1 { at - 2 } else { at };
-        text.extend_from_slice(bytes.get(written..copied).unwrap_or_default());
-        written = at + 1;
-        match short {
-            0 => {
+        match byte {
+            b'"' | b'\\' => text.extend_from_slice(&[b'\\', byte]),
+            b'\n' => text.extend_from_slice(b"\\n"),
+            b'\r' => text.extend_from_slice(b"\\r"),
+            b'\t' => text.extend_from_slice(b"\\t"),
+            0x08 => text.extend_from_slice(b"\\b"),
+            0x0c => text.extend_from_slice(b"\\f"),
+            0xe2 => {
+                let is_first = special.get(2) == Some(&0xa8);
+                text.extend_from_slice(if is_first { b"\\u2028" } else { b"\\u2029" });
+                rest = special.get(3..).unwrap_or_default();
+            }
+            _ => {
                 text.extend_from_slice(b"\\u00");
                 text.extend(HEX.get(usize::from(byte >> 4)));
                 text.extend(HEX.get(usize::from(byte & 15)));
             }
-            1 => text.extend_from_slice(if byte == 0xa8 { b"\\u2028" } else { b"\\u2029" }),
-            short => text.extend_from_slice(&[b'\\', short]),
         }
     }
-    text.extend_from_slice(bytes.get(written..).unwrap_or_default());
     text.push(b'"');
     is_escaped
 }
