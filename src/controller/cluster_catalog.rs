@@ -227,15 +227,15 @@ async fn wanted(
     };
     let served = match serving {
         Some(served) if served.reference == canonical => served,
-        _ => publish(&name, &canonical, by_digest, ctx).await?,
+        _ => publish(catalog, &canonical, by_digest, ctx).await?,
     };
     ctx.memory.set(&name, &image.reference);
     Ok(served)
 }
 
-/// Fetches and publishes `canonical`, and serves it as `name`.
+/// Fetches and publishes `canonical`, and serves it as `catalog`.
 async fn publish(
-    name: &str,
+    catalog: &ClusterCatalog,
     canonical: &CanonicalReference,
     by_digest: bool,
     ctx: &Context,
@@ -247,11 +247,9 @@ async fn publish(
         Some(stored) => stored,
         None => unpack(canonical, by_digest, ctx).await?,
     };
-    let served = Arc::new(ServedCatalog {
-        reference: canonical.clone(),
-        content: Arc::new(stored),
-    });
-    ctx.serve(name, &served);
+    let name = catalog.name_any();
+    let served = Arc::new(ServedCatalog::of(catalog, canonical.clone(), stored));
+    ctx.serve(&name, &served);
     info!(catalog = name, reference = %canonical, elapsed = ?started.elapsed(), "published catalog");
     Ok(served)
 }
@@ -343,6 +341,25 @@ pub fn resolved_digest(catalog: &ClusterCatalog) -> Option<Digest> {
         .map(|canonical| canonical.digest)
 }
 
+impl ServedCatalog {
+    /// `stored`, which is served as `catalog`. Where the status tells of the same content it is as old as that says: every
+    /// replica unpacks for itself, and all of them are to give it the same age.
+    fn of(catalog: &ClusterCatalog, reference: CanonicalReference, stored: StoredCatalog) -> Self {
+        let status = catalog.status.as_ref();
+        let said = status
+            .filter(|status| resolved(status) == Some(reference.to_string()))
+            .and_then(|status| status.last_unpacked.as_ref());
+        let stored = match said {
+            Some(said) => stored.with_unpacked_at(said.0),
+            None => stored,
+        };
+        Self {
+            reference,
+            content: Arc::new(stored),
+        }
+    }
+}
+
 fn content_of(served: &ServedCatalog, name: &str, ctx: &Context) -> Content {
     Content {
         reference: served.reference.to_string(),
@@ -417,7 +434,7 @@ async fn follow(catalog: &ClusterCatalog, ctx: &Context) -> Next {
             return Next::OnChange;
         }
     };
-    match publish(&name, &canonical, true, ctx).await {
+    match publish(catalog, &canonical, true, ctx).await {
         Ok(_) => Next::OnChange,
         Err(error) => {
             warn!(
@@ -447,13 +464,8 @@ pub async fn restore(catalog: &ClusterCatalog, ctx: &Context) -> bool {
     let (store, digest) = (ctx.store.clone(), canonical.digest.clone());
     match spawn_blocking(move || store.open(&digest)).await {
         Ok(Ok(Some(stored))) => {
-            ctx.serve(
-                &name,
-                &Arc::new(ServedCatalog {
-                    reference: canonical,
-                    content: Arc::new(stored),
-                }),
-            );
+            let served = ServedCatalog::of(catalog, canonical, stored);
+            ctx.serve(&name, &Arc::new(served));
             debug!(catalog = name, "serving from disk");
             true
         }

@@ -347,6 +347,13 @@ impl StoredCatalog {
         self.unpacked_at
     }
 
+    /// The same content, said to have been unpacked at another time: where it was unpacked first.
+    #[must_use]
+    pub fn with_unpacked_at(mut self, unpacked_at: Timestamp) -> Self {
+        self.unpacked_at = unpacked_at;
+        self
+    }
+
     /// A name for the content: equal if and only if all bytes are equal. 32 hexadecimal digits.
     pub fn etag(&self) -> &str {
         &self.etag

@@ -421,8 +421,17 @@ async fn a_follower_serves_what_the_leader_says_and_writes_nothing() {
     let follower = context(&fixture.api, other.path());
     follower.leading.store(false, Ordering::Release);
     fixture.writes();
+    // As if the leader had unpacked it long ago.
+    let mut status = fixture.object()["status"].clone();
+    status["lastUnpacked"] = json!("2020-02-02T02:02:02Z");
+    fixture.api.set_status(PATH, &status);
     assert_eq!(fixture.pass_of(&follower).await, Next::OnChange);
-    assert!(follower.served.get("operators").is_some());
+    let served = follower.served.get("operators").unwrap();
+    assert_eq!(
+        served.unpacked_at().to_string(),
+        "2020-02-02T02:02:02Z",
+        "replicas tell the same time"
+    );
     assert_eq!(fixture.writes(), Vec::<String>::new());
     fixture.api.set_status(PATH, &json!({}));
     fixture.pass_of(&follower).await;
