@@ -5,15 +5,16 @@
 
 #![expect(clippy::disallowed_types, reason = "shell: asks the API server")]
 
+use std::error::Error as _;
 use std::io::Read;
 use std::pin::Pin;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::Args;
 use futures::TryStreamExt as _;
 use kube::api::ListParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::Value;
 use tokio::io::AsyncRead;
@@ -56,6 +57,7 @@ impl ClusterOptions {
             catalogs_url: None,
         }
     }
+
     /// Whether they alone say that a cluster is asked.
     pub(super) fn name_a_cluster(&self) -> bool {
         self.context.is_some() || self.catalogs_url.is_some()
@@ -69,7 +71,7 @@ impl ClusterOptions {
         let runtime = Runtime::new().context("cannot start")?;
         let client = runtime.block_on(async {
             let config = match &self.context {
-                None => Config::infer().await?,
+                None => Config::infer().await.map_err(without_pod)?,
                 Some(context) => {
                     let options = KubeConfigOptions {
                         context: Some(context.clone()),
@@ -85,6 +87,14 @@ impl ClusterOptions {
             runtime,
             catalogs_url: self.catalogs_url.clone(),
         })
+    }
+}
+
+/// Why there is no usable kubeconfig: that this is no Pod either says nothing to people.
+fn without_pod(error: InferConfigError) -> anyhow::Error {
+    match error.source() {
+        Some(of_kubeconfig) => anyhow!("{of_kubeconfig}"),
+        None => error.into(),
     }
 }
 

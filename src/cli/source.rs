@@ -219,8 +219,13 @@ fn local(source: &str) -> anyhow::Result<Option<&Path>> {
     if path.exists() {
         return Ok(Some(path));
     }
-    if source.starts_with(['.', '/', '~']) || !source.contains('/') {
+    if source.starts_with(['.', '/', '~']) {
         bail!("there is no file or directory {source}");
+    }
+    if !source.contains('/') {
+        bail!(
+            "there is no file or directory {source}, and an image would be REGISTRY/REPOSITORY:TAG"
+        );
     }
     Ok(None)
 }

@@ -89,7 +89,11 @@ fn what_is_no_archive_and_no_file_is_said() {
         assert!(text.starts_with(&expected), "{text}");
     }
     for source in ["nowhere", "./no/where", "/no/where", "~/nowhere"] {
-        let expected = format!("there is no file or directory {source}");
+        let hint = match source {
+            "nowhere" => ", and an image would be REGISTRY/REPOSITORY:TAG",
+            _ => "",
+        };
+        let expected = format!("there is no file or directory {source}{hint}");
         assert_eq!(failure(sources.bundle_files(source)), expected);
         assert_eq!(failure(sources.catalog(source)), expected);
     }
@@ -182,7 +186,7 @@ fn a_catalog_is_called_as_it_is_told_or_as_its_source_is() {
     }
     assert_eq!(
         failure(named("nowhere")),
-        "there is no file or directory nowhere"
+        "there is no file or directory nowhere, and an image would be REGISTRY/REPOSITORY:TAG"
     );
     assert!(failure(named("/")).starts_with("catalog / has no name: "));
     assert_eq!(
