@@ -229,7 +229,7 @@ impl Reader<'_> {
         let literal = self.bytes.get(self.at..)?;
         let mut length = 1;
         loop {
-            length += plain_length(literal.get(length..)?);
+            length += normal::plain_length::<b'"'>(literal.get(length..)?);
             match literal.get(length..)? {
                 [b'"', ..] => break,
                 [b'\\', b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't', ..] => length += 2,
@@ -283,7 +283,7 @@ impl Reader<'_> {
     /// Moves to the next quote, backslash or control character and says where that is.
     fn plain_end(&mut self) -> usize {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let length = plain_length(rest);
+        let length = normal::plain_length::<b'"'>(rest);
         self.at += length;
         self.at
     }
@@ -371,11 +371,6 @@ impl Reader<'_> {
             problem,
         }
     }
-}
-
-/// How many bytes there are before the next quote, backslash or control character.
-fn plain_length(text: &[u8]) -> usize {
-    normal::plain_length(text, |byte| matches!(byte, b'"' | b'\\' | 0..0x20))
 }
 
 #[cfg(test)]

@@ -191,8 +191,12 @@ impl Normalizer {
             entry.end = start + self.scratch.len();
             entry.key = begin..begin + entry.key.len();
         }
-        self.text.truncate(start);
-        self.text.extend_from_slice(&self.scratch);
+        if start == 0 {
+            std::mem::swap(&mut self.text, &mut self.scratch);
+        } else {
+            self.text.truncate(start);
+            self.text.extend_from_slice(&self.scratch);
+        }
     }
 
     /// The value in normal form, without a line break. Empty when nothing was written.
@@ -310,33 +314,47 @@ fn value_length(text: &[u8]) -> usize {
     text.len()
 }
 
-/// How many bytes the string at the start of a text takes, with its quotes.
+/// How many bytes the string at the start of a text in normal form takes, with its quotes.
 fn string_length(text: &[u8]) -> usize {
     let mut at = 1;
-    while let Some(rest) = text.get(at..)
-        && let Some(found) = memchr::memchr2(b'"', b'\\', rest)
-    {
-        if rest.get(found) == Some(&b'"') {
-            return at + found + 1;
+    while let Some(rest) = text.get(at..) {
+        let plain = plain_length::<b'"'>(rest);
+        match rest.get(plain) {
+            None => break,
+            Some(b'"') => return at + plain + 1,
+            Some(_) => at += plain + 2,
         }
-        at += found + 2;
     }
     text.len()
 }
 
-/// How many bytes at the start of a text are not special. Whole chunks are looked at without a branch between their
-/// bytes, which compilers make a few instructions of.
-pub(crate) fn plain_length(text: &[u8], is_special: impl Fn(u8) -> bool) -> usize {
-    let (chunks, _) = text.as_chunks::<16>();
-    let has_special = |chunk: &[u8; 16]| {
-        chunk
-            .iter()
-            .fold(false, |any, &byte| any | is_special(byte))
+/// How many bytes come before the first that is a quote, a backslash, a control character, or `FURTHER`. Eight bytes are
+/// looked at at once.
+pub(crate) fn plain_length<const FURTHER: u8>(text: &[u8]) -> usize {
+    let (words, rest) = text.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let found = special_bytes(u64::from_le_bytes(*word), FURTHER);
+        if found != 0 {
+            let before = usize::try_from(found.trailing_zeros() / 8);
+            return 8 * at + before.unwrap_or_default();
+        }
+    }
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20) || *byte == FURTHER;
+    let plain = rest.iter().position(is_special).unwrap_or(rest.len());
+    text.len() - rest.len() + plain
+}
+
+/// Marks the bytes of a word that are a quote, a backslash, a control character, or `further`, with their highest bit. Of
+/// the marks above the lowest one some may be wrong: subtracting borrows upwards.
+fn special_bytes(word: u64, further: u8) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGHEST: u64 = u64::from_le_bytes([0x80; 8]);
+    let is_control = word.wrapping_sub(ONES * 0x20) & !word & HIGHEST;
+    let is = |byte: u8| {
+        let difference = word ^ (ONES * u64::from(byte));
+        difference.wrapping_sub(ONES) & !difference & HIGHEST
     };
-    let plain = 16 * chunks.iter().position(has_special).unwrap_or(chunks.len());
-    let rest = text.get(plain..).unwrap_or_default();
-    let found = rest.iter().position(|&byte| is_special(byte));
-    plain + found.unwrap_or(rest.len())
+    is_control | is(b'"') | is(b'\\') | is(further)
 }
 
 /// Whether a string literal stands in normal form already: valid UTF-8 without a bare U+2028 or U+2029. That its escapes
@@ -360,7 +378,7 @@ pub(crate) fn write_string(text: &mut Vec<u8>, string: &str) -> bool {
     let mut is_escaped = false;
     text.push(b'"');
     loop {
-        let length = plain_length(rest, |byte| matches!(byte, b'"' | b'\\' | 0xe2 | 0..0x20));
+        let length = plain_length::<0xe2>(rest);
         let (plain, special) = rest.split_at_checked(length).unwrap_or((rest, &[]));
         text.extend_from_slice(plain);
         let Some((&byte, after)) = special.split_first() else {
@@ -470,5 +488,33 @@ mod tests {
             text,
             "\"<&>\\\"\\\\\\b\\f\\n\\r\\t\\u001f\u{7f}\\u2028\\u2029ä\u{a8}\""
         );
+    }
+
+    #[test]
+    fn special_bytes_are_found_wherever_they_stand() {
+        for length in 0..20 {
+            let plain = vec![b'a'; length];
+            assert_eq!(plain_length::<0xe2>(&plain), length);
+            for at in 0..length {
+                for byte in 0..=255_u8 {
+                    let mut text = plain.clone();
+                    text[at] = byte;
+                    let is_special = matches!(byte, b'"' | b'\\' | 0xe2 | 0..0x20);
+                    let expected = if is_special { at } else { length };
+                    assert_eq!(
+                        plain_length::<0xe2>(&text),
+                        expected,
+                        "{byte:#x} at {at} of {length}"
+                    );
+                    // A mark that borrowing put above another one does not count.
+                    text[at..].fill(byte);
+                    assert_eq!(
+                        plain_length::<0xe2>(&text),
+                        expected,
+                        "{byte:#x} from {at} of {length}"
+                    );
+                }
+            }
+        }
     }
 }
