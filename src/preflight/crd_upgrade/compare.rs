@@ -91,7 +91,7 @@ pub(super) struct Node<'a> {
     /// Levels below.
     pub(super) depth: usize,
     /// Fields, elements or entries, with their key.
-    pub(super) children: Vec<(String, Self)>,
+    pub(super) children: Vec<(&'a str, Self)>,
 }
 
 /// Compares two values of a shape.
@@ -119,11 +119,12 @@ fn pair<'a>(shape: Shape, x: Option<Slot<'a>>, y: Option<Slot<'a>>) -> Node<'a> 
         Shape::Pointer(_) | Shape::List(..) | Shape::Map(..) | Shape::Bytes if has_nil => {
             node.leaf(x.is_nil() && y.is_nil());
         }
-        Shape::Pointer(target) => node.push(String::new(), pair(*target, Some(x), Some(y))),
+        Shape::Pointer(target) => node.push("", pair(*target, Some(x), Some(y))),
         Shape::Struct(of) => {
+            node.children.reserve_exact(of.fields.len());
             for (index, field) in of.fields.iter().enumerate() {
                 let child = pair(field.shape, Some(x.field(index)), Some(y.field(index)));
-                node.push(field.name.to_owned(), child);
+                node.push(field.name, child);
             }
         }
         Shape::List(_, element) => node.elements(*element, x, y),
@@ -134,7 +135,7 @@ fn pair<'a>(shape: Shape, x: Option<Slot<'a>>, y: Option<Slot<'a>>) -> Node<'a> 
             keys.dedup();
             for key in keys {
                 let child = pair(*element, x.entry(key), y.entry(key));
-                node.push(key.to_owned(), child);
+                node.push(key, child);
             }
         }
         Shape::Text(_) | Shape::Bool | Shape::Integer | Shape::Float | Shape::Byte => {
@@ -169,7 +170,7 @@ impl<'a> Node<'a> {
         self.different = usize::from(!is_equal);
     }
 
-    fn push(&mut self, key: String, child: Self) {
+    fn push(&mut self, key: &'a str, child: Self) {
         self.same += child.same;
         self.different += child.different;
         self.descendants += child.descendants + 1;
@@ -191,7 +192,7 @@ impl<'a> Node<'a> {
             let new = (edit != Edit::Removed).then(|| y.element(iy));
             ix += usize::from(old.is_some());
             iy += usize::from(new.is_some());
-            self.push(String::new(), pair(element, old, new));
+            self.push("", pair(element, old, new));
         }
     }
 }

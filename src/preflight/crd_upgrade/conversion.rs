@@ -50,7 +50,7 @@ fn has_same_structure(x: &Record, y: &Record) -> bool {
         let mut own = node.without(&BELOW).without(&DECORATION);
         for at in [At::Not, At::AdditionalProperties, At::AdditionalItems] {
             if node.schema(at).is_some() {
-                own.set(at, None);
+                own = own.without(&[at]);
             }
         }
         own

@@ -38,21 +38,18 @@ const CHILDREN: [At; 2] = [At::Properties, At::Items];
 pub(super) fn compare(old: &Record, new: Option<&Record>) -> Vec<Complaint> {
     let empty = Record::default();
     let new = new.unwrap_or(&empty);
-    // Most nodes do not change: these are not copied.
+    // Most nodes do not change.
     if is_same_without(old, new, &CHILDREN) {
         return Vec::new();
     }
-    let (mut old, mut new) = (old.without(&CHILDREN), new.without(&CHILDREN));
     let mut found: Vec<Complaint> = CHECKS
         .iter()
-        .filter_map(|(check, at, compare)| Some(Complaint::new(*check, compare(&old, &new, *at)?)))
+        .filter_map(|(check, at, compare)| Some(Complaint::new(*check, compare(old, new, *at)?)))
         .collect();
-    for at in CHECKS.iter().map(|(_, at, _)| *at).chain([At::Description]) {
-        old.set(at, None);
-        new.set(at, None);
-    }
-    if !is_same_record(&old, &new) {
-        let difference = difference(&old, &new);
+    let looked = CHECKS.iter().map(|(_, at, _)| *at);
+    let looked: Vec<At> = looked.chain(CHILDREN).chain([At::Description]).collect();
+    if !is_same_without(old, new, &looked) {
+        let difference = difference(old.without(&looked), new.without(&looked));
         found.push(Complaint {
             check: Check::Unhandled,
             text: condensed(&difference),

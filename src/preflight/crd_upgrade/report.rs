@@ -110,8 +110,8 @@ impl Style {
 }
 
 /// The difference between two schemas.
-pub(super) fn difference(old: &Record, new: &Record) -> String {
-    let (old, new) = (Data::Struct(old.clone()), Data::Struct(new.clone()));
+pub(super) fn difference(old: Record, new: Record) -> String {
+    let (old, new) = (Data::Struct(old), Data::Struct(new));
     let node = compare(
         SCHEMA_POINTER,
         Slot::Data(Some(&old)),
@@ -321,7 +321,7 @@ fn differences(style: Style, node: &Node<'_>, key_of: &impl Fn(&str) -> String) 
 }
 
 /// Runs of equal and of different records.
-fn group(records: &[(String, Node<'_>)]) -> Vec<Count> {
+fn group(records: &[(&str, Node<'_>)]) -> Vec<Count> {
     let mut groups: Vec<Count> = Vec::new();
     for (_, node) in records {
         let is_same = node.different == 0;
@@ -345,7 +345,7 @@ fn group(records: &[(String, Node<'_>)]) -> Vec<Count> {
 
 fn equal_records(
     style: Style,
-    records: &[(String, Node<'_>)],
+    records: &[(&str, Node<'_>)],
     (has_before, has_after): (bool, bool),
     key_of: &impl Fn(&str) -> String,
     parts: &mut Vec<Part>,
@@ -362,7 +362,7 @@ fn equal_records(
     }
     let (before, rest) = records.split_at(first);
     let (hidden, after) = rest.split_at(total - first - end);
-    let show = |records: &[(String, Node<'_>)], parts: &mut Vec<Part>| {
+    let show = |records: &[(&str, Node<'_>)], parts: &mut Vec<Part>| {
         for (key, child) in records {
             if let Some(text) = pair(style.with_mode(Mode::Same), child) {
                 parts.push(Part::new(Mark::None, key_of(key), text));

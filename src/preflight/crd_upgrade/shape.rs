@@ -256,15 +256,6 @@ impl Record {
         self.at(at as usize)
     }
 
-    /// Puts `data`, or takes the field away.
-    pub(super) fn set(&mut self, at: At, data: Option<Data>) {
-        self.0.retain(|(index, _)| *index != at as u8);
-        if let Some(data) = data {
-            let place = self.0.partition_point(|(index, _)| *index < at as u8);
-            self.0.insert(place, (at as u8, data));
-        }
-    }
-
     /// A copy without some fields.
     pub(super) fn without(&self, dropped: &[At]) -> Self {
         Self(
