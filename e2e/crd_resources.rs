@@ -16,7 +16,7 @@ use oxolm::preflight::resource::{Validator, Verdict};
 use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Outcome};
-use generate::Generator;
+use generate::{FORMATS, Generator, TEXT_RULES, TEXTS};
 
 /// Where recorded cases are; the real CRDs are among them.
 const DATA: &str = "OXOLM_CONFORMANCE";
@@ -42,21 +42,7 @@ pub(crate) async fn generated_schemas(cluster: Arc<Cluster>) -> anyhow::Result<O
             .map(|index| (format!("x{index}"), generator.schema(0)))
             .collect();
         let group = format!("generated{seed}.example.com");
-        let served = loop {
-            let crd = crd(&group, &json!({"type": "object", "properties": schemas}));
-            match Served::install(&cluster, &crd).await {
-                Ok(served) => break served,
-                // Rules that the API server finds too costly, or whose types do not fit, are left out.
-                Err(error) => {
-                    let named = refused_fields(&error);
-                    let before = schemas.len();
-                    schemas.retain(|name, _| !named.contains(&format!(".properties[{name}]")));
-                    if schemas.len() == before {
-                        return Err(error);
-                    }
-                }
-            }
-        };
+        let served = Served::install_fields(&cluster, &group, &mut schemas).await?;
         for (name, schema) in &schemas {
             for _ in 0..VALUES {
                 let value = generator.value(schema, 0);
@@ -68,6 +54,36 @@ pub(crate) async fn generated_schemas(cluster: Arc<Cluster>) -> anyhow::Result<O
         served.remove().await?;
     }
     tally.finish("generated schemas", 1_000)
+}
+
+/// Every format and every rule about a text, with every text.
+pub(crate) async fn formats_and_functions(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
+    let formats = FORMATS
+        .iter()
+        .map(|format| json!({"type": "string", "format": format}));
+    let rules = TEXT_RULES.iter().map(|rule| {
+        json!({"type": "string", "maxLength": 100, "x-kubernetes-validations": [{"rule": rule}]})
+    });
+    let schemas = formats.chain(rules).enumerate();
+    let mut schemas: BTreeMap<String, Value> = schemas
+        .map(|(index, schema)| (format!("x{index}"), schema))
+        .collect();
+    let all = schemas.len();
+    let served = Served::install_fields(&cluster, "texts.example.com", &mut schemas).await?;
+    ensure!(
+        schemas.len() == all,
+        "the API server takes only {schemas:?}"
+    );
+    let mut tally = Tally::default();
+    for name in schemas.keys() {
+        for text in TEXTS {
+            let mut resource = served.resource();
+            resource[name.as_str()] = json!(text);
+            served.compare(&resource, &mut tally).await?;
+        }
+    }
+    served.remove().await?;
+    tally.finish("formats and functions", 4_000)
 }
 
 /// CRDs that are published, with resources made from their schemas.
@@ -254,6 +270,29 @@ impl Served {
             .await
             .with_context(|| format!("{name} is not served"))?;
         Ok(served)
+    }
+
+    /// A CRD with a field for each schema. Rules that the API server finds too costly, or whose types do not fit, are
+    /// left out, and taken from `schemas`.
+    async fn install_fields(
+        cluster: &Cluster,
+        group: &str,
+        schemas: &mut BTreeMap<String, Value>,
+    ) -> anyhow::Result<Self> {
+        loop {
+            let crd = crd(group, &json!({"type": "object", "properties": schemas}));
+            match Self::install(cluster, &crd).await {
+                Ok(served) => return Ok(served),
+                Err(error) => {
+                    let named = refused_fields(&error);
+                    let before = schemas.len();
+                    schemas.retain(|name, _| !named.contains(&format!(".properties[{name}]")));
+                    if schemas.len() == before {
+                        return Err(error);
+                    }
+                }
+            }
+        }
     }
 
     /// A resource without content.

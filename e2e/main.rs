@@ -194,6 +194,10 @@ const STORIES: &[Story] = &[
     ),
     story!("crd_resources::real_crds", crd_resources::real_crds),
     story!(
+        "crd_resources::formats_and_functions",
+        crd_resources::formats_and_functions
+    ),
+    story!(
         "crd_upgrades::a_breaking_change_is_refused",
         crd_upgrades::a_breaking_change_is_refused
     ),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 const DEEPEST: usize = 4;
 
 /// Texts of all kinds: names, numbers, times, with characters that patterns and formats look at.
-const TEXTS: [&str; 40] = [
+pub(super) const TEXTS: [&str; 80] = [
     "",
     "a",
     "ab",
@@ -48,9 +48,49 @@ const TEXTS: [&str; 40] = [
     "true",
     "key=value",
     "a\nb",
+    "http://a.example/b?c=d",
+    "http://a.example:8080",
+    "https://u:p@h/",
+    "http://[::1]:80/",
+    "http://a b",
+    "http://a:x/",
+    "/a/b%20c",
+    "/%",
+    "mailto:a@b",
+    "*",
+    "a:b",
+    "//a",
+    "http://[fe80::1%25en0]/",
+    "a@b.example",
+    "A <a@b>",
+    "\"x y\"@b",
+    "a@[10.0.0.1]",
+    "a..b@c",
+    "a@b (c)",
+    "g: a@b;",
+    "0123456789abcdef01234567",
+    "0-306-40615-2",
+    "9780306406157",
+    "080442957X",
+    "rgb(1, 20,255)",
+    "rgb(1,2,256)",
+    "1500m",
+    "1.5Gi",
+    "1e3",
+    "-2",
+    "0.5",
+    "12Q",
+    "10.1.0.0/16",
+    "10.0.0.0/33",
+    "::/0",
+    "127.0.0.1",
+    "169.254.0.1",
+    "224.0.0.1",
+    "0:0::1",
+    "::ffff:1.2.3.4",
 ];
 
-const FORMATS: [&str; 14] = [
+pub(super) const FORMATS: [&str; 25] = [
     "date",
     "date-time",
     "duration",
@@ -65,6 +105,17 @@ const FORMATS: [&str; 14] = [
     "password",
     "unknown-format",
     "k8s-short-name",
+    "k8s-long-name",
+    "uri",
+    "email",
+    "bsonobjectid",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "rgbcolor",
+    "ssn",
+    "uuid3",
+    "uuid4",
 ];
 
 const PATTERNS: [&str; 12] = [
@@ -83,7 +134,7 @@ const PATTERNS: [&str; 12] = [
 ];
 
 /// Rules about a text.
-const TEXT_RULES: [&str; 14] = [
+pub(super) const TEXT_RULES: [&str; 34] = [
     "self.size() > 1",
     "self.startsWith('a') || self.endsWith('b')",
     "self.contains('-') == false",
@@ -98,6 +149,26 @@ const TEXT_RULES: [&str; 14] = [
     "isIP(self) || self.trim() == self",
     "int(self) > 5",
     "duration(self) < duration('2h')",
+    "isQuantity(self)",
+    "quantity(self).isInteger()",
+    "quantity(self).isGreaterThan(quantity('1'))",
+    "quantity(self).compareTo(quantity('1500m')) == 0",
+    "sign(quantity(self).add(1)) > 0",
+    "quantity(self).asApproximateFloat() > 1.0",
+    "isURL(self)",
+    "url(self).getScheme() == 'http'",
+    "url(self).getHostname() == 'a.example'",
+    "url(self).getPort() != ''",
+    "url(self).getEscapedPath() == '/'",
+    "'c' in url(self).getQuery() && url(self).getQuery()['c'][0] == 'd'",
+    "isIP(self) && ip(self).family() == 4",
+    "isIP(self) && ip.isCanonical(self)",
+    "ip(self).isGlobalUnicast()",
+    "ip(self).isLinkLocalUnicast() || ip(self).isLinkLocalMulticast() || ip(self).isLoopback()",
+    "isCIDR(self)",
+    "cidr(self).containsIP('10.0.0.1')",
+    "cidr('10.0.0.0/8').containsCIDR(self)",
+    "cidr(self).masked() == cidr(self) && cidr(self).prefixLength() > 0",
 ];
 
 const NUMBER_RULES: [&str; 6] = [

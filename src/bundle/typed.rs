@@ -144,6 +144,7 @@ pub fn field_shape(name: &str, key: &str) -> Option<&'static Shape> {
         .map(|field| &field.shape)
 }
 
+pub use quantity::Amount;
 pub use table::Shape as FieldShape;
 
 fn is_integral(value: &Value) -> bool {

@@ -3,6 +3,8 @@
 //! Rules: `k8s.io/apimachinery/pkg/api/resource/quantity.go`. A quantity whose text is already canonical in the
 //! eyes of the parser's fast path is kept as written; every other one is printed anew.
 
+use std::cmp::Ordering;
+
 use serde_json::Value;
 
 /// What is wrong with a quantity. The texts are those of the Go library.
@@ -16,6 +18,96 @@ pub enum QuantityError {
     /// No such suffix.
     #[error("unable to parse quantity's suffix")]
     Suffix,
+}
+
+/// An exact amount, in billionths. What exceeds 10^29 counts as that.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Amount {
+    nanos: i128,
+    /// The power of ten that its last digit stands for, as long as Go keeps it as a 64-bit integer.
+    scale: Option<i64>,
+}
+
+/// A whole, in billionths.
+const WHOLE: i128 = 1_000_000_000;
+
+impl Amount {
+    /// Reads a quantity.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+        let read = Read::of(text)?;
+        Ok(Self {
+            nanos: read.amount().rounded_up_to_nano().nanos(),
+            scale: read.scale(),
+        })
+    }
+
+    /// The whole number that Go gives for it: none for one that was written with a fraction, though that be zero.
+    pub fn as_integer(self) -> Option<i64> {
+        self.scale.filter(|scale| *scale >= 0)?;
+        i64::try_from(self.nanos / WHOLE).ok()
+    }
+
+    /// The nearest double, about.
+    #[expect(clippy::cast_precision_loss, reason = "it is approximate")]
+    pub fn approximate(self) -> f64 {
+        self.nanos as f64 / WHOLE as f64
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let scale = match (self.nanos, other.nanos) {
+            (_, 0) => self.scale,
+            (0, _) => other.scale,
+            _ => self.scale.zip(other.scale).map(|(x, y)| x.min(y)),
+        };
+        Self {
+            nanos: self.nanos.saturating_add(other.nanos),
+            scale,
+        }
+    }
+
+    /// The amount with the other sign.
+    #[must_use]
+    pub fn negated(self) -> Self {
+        Self {
+            nanos: self.nanos.saturating_neg(),
+            ..self
+        }
+    }
+}
+
+/// How it is written does not count.
+impl Ord for Amount {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+impl PartialOrd for Amount {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Amount {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Amount {}
+
+impl From<i64> for Amount {
+    fn from(number: i64) -> Self {
+        Self {
+            nanos: i128::from(number) * WHOLE,
+            scale: Some(0),
+        }
+    }
 }
 
 /// Decimal digits that always fit an `i64`.
@@ -82,23 +174,70 @@ pub(super) fn canonical(value: &Value) -> Result<String, QuantityError> {
 }
 
 fn canonical_text(text: &str) -> Result<String, QuantityError> {
-    if text.is_empty() {
-        return Err(QuantityError::Format);
-    }
-    let parts = split(text)?;
-    let (format, exponent) = interpret(parts.suffix).ok_or(QuantityError::Suffix)?;
-    if is_kept(&parts, format, exponent) {
+    let read = Read::of(text)?;
+    if is_kept(&read.parts, read.format, read.exponent) {
         return Ok(text.to_owned());
     }
-    let amount = match format {
-        Format::BinarySi => binary_amount(&parts, exponent),
-        Format::DecimalSi | Format::DecimalExponent => Decimal {
-            negative: parts.negative,
-            digits: format!("{}{}", parts.whole, parts.fraction),
-            exponent: exponent - length(parts.fraction),
-        },
-    };
-    Ok(printed(&amount.rounded_up_to_nano(), format))
+    Ok(printed(&read.amount().rounded_up_to_nano(), read.format))
+}
+
+/// A quantity's text, understood.
+struct Read<'a> {
+    parts: Parts<'a>,
+    format: Format,
+    exponent: i64,
+}
+
+impl<'a> Read<'a> {
+    fn of(text: &'a str) -> Result<Self, QuantityError> {
+        if text.is_empty() {
+            return Err(QuantityError::Format);
+        }
+        let parts = split(text)?;
+        let (format, exponent) = interpret(parts.suffix).ok_or(QuantityError::Suffix)?;
+        Ok(Self {
+            parts,
+            format,
+            exponent,
+        })
+    }
+
+    fn amount(&self) -> Decimal {
+        match self.format {
+            Format::BinarySi => binary_amount(&self.parts, self.exponent),
+            Format::DecimalSi | Format::DecimalExponent => Decimal {
+                negative: self.parts.negative,
+                digits: self.digits(),
+                exponent: self.exponent - length(self.parts.fraction),
+            },
+        }
+    }
+
+    fn digits(&self) -> String {
+        format!("{}{}", self.parts.whole, self.parts.fraction)
+    }
+
+    /// Where the parser's fast path takes it: the power of ten of its last digit.
+    fn scale(&self) -> Option<i64> {
+        let value: i64 = self.digits().parse().ok()?;
+        match self.format {
+            Format::BinarySi => {
+                let factor = 1_i64.checked_shl(u32::try_from(self.exponent).ok()?)?;
+                let is_fast = has_binary_room(&self.parts, self.exponent);
+                (is_fast && value.checked_mul(factor).is_some()).then_some(0)
+            }
+            Format::DecimalSi | Format::DecimalExponent => {
+                let scale = self.exponent - length(self.parts.fraction);
+                (length(&self.digits()) <= SAFE_DIGITS && scale >= NANO).then_some(scale)
+            }
+        }
+    }
+}
+
+/// Whether the parser's fast path takes a number times a power of two.
+fn has_binary_room(parts: &Parts<'_>, exponent: i64) -> bool {
+    let room = 15 - length(parts.whole) - exponent * 3 / 10 - 1;
+    parts.fraction.is_empty() && room >= 0
 }
 
 fn length(text: &str) -> i64 {
@@ -160,10 +299,7 @@ fn is_kept(parts: &Parts<'_>, format: Format, exponent: i64) -> bool {
         return false;
     };
     match format {
-        Format::BinarySi => {
-            let room = 15 - length(parts.whole) - exponent * 3 / 10 - 1;
-            parts.fraction.is_empty() && room >= 0 && value & 7 != 0
-        }
+        Format::BinarySi => has_binary_room(parts, exponent) && value & 7 != 0,
         Format::DecimalSi | Format::DecimalExponent => {
             let scale = exponent - length(parts.fraction);
             length(&digits) <= SAFE_DIGITS
@@ -222,6 +358,19 @@ fn binary_amount(parts: &Parts<'_>, exponent: i64) -> Decimal {
 impl Decimal {
     fn is_zero(&self) -> bool {
         self.digits.bytes().all(|digit| digit == b'0')
+    }
+
+    /// In billionths, after rounding to these.
+    fn nanos(&self) -> i128 {
+        let (mut digits, exponent) = self.reduced();
+        if digits.is_empty() {
+            return 0;
+        }
+        let zeros = usize::try_from(exponent - NANO).unwrap_or(0);
+        // Too many digits for any number are the largest.
+        digits.push_str(&"0".repeat(zeros.min(40)));
+        let nanos = digits.parse().unwrap_or(i128::MAX);
+        if self.negative { -nanos } else { nanos }
     }
 
     /// Rounds away from zero to a billionth.
@@ -385,5 +534,30 @@ mod tests {
         ] {
             assert_eq!(canonical_text(text), Err(error), "{text}");
         }
+    }
+
+    #[test]
+    fn amounts_are_compared_and_added_exactly() {
+        let of = |text: &str| Amount::parse(text).unwrap();
+        assert!(of("1.5Gi") > of("1500M") && of("100m") < of("0.2"));
+        assert_eq!(of("1Ki"), of("1024"));
+        assert_eq!(of("0.5").plus(of("500m")), of("1"));
+        assert!(of("1").plus(of("2").negated()) < Amount::default());
+        assert!(of("1e60") >= of("9E"));
+        assert!((of("2500m").approximate() - 2.5).abs() < 1e-9);
+        for (text, integer) in [
+            ("5", Some(5)),
+            ("5k", Some(5000)),
+            ("1Gi", Some(1 << 30)),
+            ("5000m", None),
+            ("1.0", None),
+            ("0.5Gi", None),
+            ("-3", Some(-3)),
+            ("100E", None),
+        ] {
+            assert_eq!(of(text).as_integer(), integer, "{text}");
+        }
+        assert_eq!(of("1").plus(of("500m")).plus(of("500m")).as_integer(), None);
+        assert_eq!(of("1").plus(Amount::from(2)).as_integer(), Some(3));
     }
 }

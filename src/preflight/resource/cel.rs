@@ -4,12 +4,14 @@
 //! run which functions they lack, and know no schema, by which `5` is a double and a list is a set. What is not
 //! understood here is found when the rule is compiled, and is a gap of the validator:
 //!
-//! * functions of the libraries URL, IP, CIDR, quantity, semver, format, authorizer, and `format` of texts;
+//! * functions of the libraries semver, format (of names), authorizer and strings (`format`);
 //! * comprehensions that transform with two variables; messages; values of types.
 
+mod address;
 mod evaluate;
 mod library;
 mod parse;
+mod quantity;
 mod value;
 
 use std::cell::Cell;

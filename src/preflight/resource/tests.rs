@@ -160,6 +160,88 @@ fn rules_are_evaluated() {
 }
 
 #[test]
+fn quantities_urls_and_addresses_are_evaluated() {
+    let any = json!({"type": "string"});
+    for (expression, holds) in [
+        ("isQuantity('1.5Gi') && !isQuantity('1.5Gx')", true),
+        ("quantity('1Gi') == quantity('1024Mi')", true),
+        ("quantity('1Gi').isGreaterThan(quantity('1G'))", true),
+        ("quantity('100m').isLessThan(quantity(self))", true),
+        (
+            "quantity('50k').add(20).compareTo(quantity('50020')) == 0",
+            true,
+        ),
+        ("sign(quantity('1').sub(quantity('2'))) == -1", true),
+        (
+            "quantity('3k').asInteger() == 3000 && !quantity('0.5').isInteger()",
+            true,
+        ),
+        ("quantity('0.5').asInteger() == 0", false),
+        ("sign(quantity('x')) == 0", false),
+        ("isURL('https://a:80/') && !isURL('a')", true),
+        (
+            "url('https://u@a.example:80/b c?x=1&x=2').getEscapedPath() == '/b%20c'",
+            true,
+        ),
+        (
+            "url('https://a.example:80/').getHost() == 'a.example:80'",
+            true,
+        ),
+        ("url('https://[::1]:80/').getHostname() == '::1'", true),
+        (
+            "url('https://a/').getPort() == '' && url('https://a/').getScheme() == 'https'",
+            true,
+        ),
+        (
+            "url('https://a/?x=1&x=2').getQuery()['x'] == ['1', '2']",
+            true,
+        ),
+        (
+            "ip('::1').family() == 6 && ip('10.0.0.1').family() == 4",
+            true,
+        ),
+        (
+            "ip('127.0.0.1').isLoopback() && ip('0.0.0.0').isUnspecified()",
+            true,
+        ),
+        (
+            "ip('8.8.8.8').isGlobalUnicast() && !ip('255.255.255.255').isGlobalUnicast()",
+            true,
+        ),
+        (
+            "ip('169.254.1.1').isLinkLocalUnicast() && ip('224.0.0.1').isLinkLocalMulticast()",
+            true,
+        ),
+        (
+            "ip('ff02::1').isLinkLocalMulticast() && ip('fe80::1').isLinkLocalUnicast()",
+            true,
+        ),
+        ("ip.isCanonical('::1') && !ip.isCanonical('0:0::1')", true),
+        (
+            "string(ip('0:0::1')) == '::1' && string(cidr('10.0.0.0/8')) == '10.0.0.0/8'",
+            true,
+        ),
+        (
+            "cidr('10.0.0.0/8').containsIP('10.1.2.3') && !cidr('10.0.0.0/8').containsIP(ip('11.0.0.1'))",
+            true,
+        ),
+        (
+            "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && !cidr('10.1.0.0/16').containsCIDR(cidr('10.0.0.0/8'))",
+            true,
+        ),
+        (
+            "cidr('10.1.2.3/8').masked() == cidr('10.0.0.0/8') && cidr('::/0').prefixLength() == 0",
+            true,
+        ),
+        ("cidr('10.1.2.3/8').ip() == ip('10.1.2.3')", true),
+        ("cidr('10.0.0.0/8').containsIP('::1')", false),
+        ("ip('1.2.3').family() == 4", false),
+    ] {
+        rule(&any, &json!("1"), expression, holds);
+    }
+}
+
+#[test]
 fn values_have_the_types_of_their_schema() {
     rule(
         &json!({"type": "number"}),
@@ -256,9 +338,9 @@ fn a_rule_that_never_ends_is_undecided() {
 #[test]
 fn what_cannot_be_judged_is_a_gap() {
     let schema = json!({"type": "object", "properties": {
-        "a": {"type": "string", "format": "email"},
+        "a": {"type": "string", "format": "credit-card"},
         "b": {"type": "string", "pattern": "("},
-        "c": {"type": "string", "x-kubernetes-validations": [{"rule": "quantity(self).isInteger()"}]},
+        "c": {"type": "string", "x-kubernetes-validations": [{"rule": "semver(self).major() > 1"}]},
         "d": {"type": "thing"},
         "e": {"type": "object", "patternProperties": {"a": {}}},
     }});
@@ -270,9 +352,9 @@ fn what_cannot_be_judged_is_a_gap() {
     assert_eq!(
         gaps,
         [
-            "^.a format \"email\"",
+            "^.a format \"creditcard\"",
             "^.b pattern \"(\"",
-            "^.c rule \"quantity(self).isInteger()\": function quantity is not evaluated here",
+            "^.c rule \"semver(self).major() > 1\": function semver is not evaluated here",
             "^.d type \"thing\"",
             "^.e patternProperties",
         ]

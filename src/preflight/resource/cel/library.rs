@@ -7,11 +7,15 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::value::{Cel, Failure};
+use super::{address, quantity};
 use crate::preflight::crd_upgrade::canonical::go_float;
 use crate::preflight::resource::pattern;
 
-/// The functions: name, whether of a value, and the numbers of further arguments.
-const FUNCTIONS: [(&str, bool, &[usize]); 57] = [
+/// A function: its name, whether it is of a value, and the numbers of further arguments.
+pub(super) type Signature = (&'static str, bool, &'static [usize]);
+
+/// The functions that have no library of their own here.
+const FUNCTIONS: [Signature; 55] = [
     ("size", false, &[1]),
     ("size", true, &[0]),
     ("int", false, &[1]),
@@ -64,8 +68,6 @@ const FUNCTIONS: [(&str, bool, &[usize]); 57] = [
     ("getMinutes", true, &[0]),
     ("getSeconds", true, &[0]),
     ("getMilliseconds", true, &[0]),
-    ("isIP", false, &[1]),
-    ("isCIDR", false, &[1]),
     ("distinct", true, &[0]),
     ("reverse", true, &[0]),
     ("slice", true, &[2]),
@@ -73,18 +75,31 @@ const FUNCTIONS: [(&str, bool, &[usize]); 57] = [
 
 /// Whether a function is evaluated here.
 pub(super) fn knows(function: &str, is_member: bool, arguments: usize) -> bool {
-    FUNCTIONS.iter().any(|(name, member, counts)| {
+    [&FUNCTIONS, quantity::FUNCTIONS, address::FUNCTIONS]
+        .into_iter()
+        .any(|library| has(library, function, is_member, arguments))
+}
+
+fn has(library: &[Signature], function: &str, is_member: bool, arguments: usize) -> bool {
+    library.iter().any(|(name, member, counts)| {
         *name == function && *member == is_member && counts.contains(&arguments)
     })
 }
 
-type Called<'v> = Result<Cel<'v>, Failure>;
+pub(super) type Called<'v> = Result<Cel<'v>, Failure>;
 
 /// Calls a function that is known.
 pub(super) fn call<'v>(function: &str, of: Option<Cel<'v>>, arguments: &[Cel<'v>]) -> Called<'v> {
+    let (is_member, count) = (of.is_some(), arguments.len());
     let all: Vec<Cel<'v>> = of.into_iter().chain(arguments.iter().cloned()).collect();
     if let Some(Cel::Broken(what)) = all.iter().find(|value| matches!(value, Cel::Broken(_))) {
         return Err(Failure::of(format!("invalid {what}")));
+    }
+    if has(quantity::FUNCTIONS, function, is_member, count) {
+        return quantity::call(function, &all);
+    }
+    if has(address::FUNCTIONS, function, is_member, count) {
+        return address::call(function, &all);
     }
     match (function, all.as_slice()) {
         ("size", [value]) => match value.size() {
@@ -107,8 +122,6 @@ pub(super) fn call<'v>(function: &str, of: Option<Cel<'v>>, arguments: &[Cel<'v>
             of_optional(function, value.as_ref(), rest.first())
         }
         ("sets.contains" | "sets.equivalent" | "sets.intersects", [x, y]) => sets(function, x, y),
-        ("isIP", [Cel::Text(text)]) => Ok(Cel::Bool(is_cel_ip(text))),
-        ("isCIDR", [Cel::Text(text)]) => Ok(Cel::Bool(is_cel_cidr(text))),
         (_, [Cel::Timestamp(time)]) => of_time(function, *time),
         (_, [Cel::Duration(duration)]) => of_duration(function, *duration),
         (_, [Cel::Text(text), rest @ ..]) => of_text(function, text, rest),
@@ -131,7 +144,13 @@ fn is_zero(value: &Cel<'_>) -> bool {
         Cel::Bool(value) => !value,
         Cel::Duration(value) => *value == 0,
         Cel::Int(_) | Cel::Uint(_) | Cel::Double(_) => value.approximate() == Some(0.0),
-        Cel::Timestamp(_) | Cel::Optional(_) | Cel::Broken(_) => false,
+        Cel::Timestamp(_)
+        | Cel::Optional(_)
+        | Cel::Quantity(_)
+        | Cel::Url(_)
+        | Cel::Ip(_)
+        | Cel::Network(_)
+        | Cel::Broken(_) => false,
         Cel::Text(_) | Cel::Bytes(_) | Cel::List(_) | Cel::Map(_) | Cel::Json(_) => {
             value.size() == Some(0)
         }
@@ -162,24 +181,6 @@ fn sets<'v>(function: &str, x: &Cel<'v>, y: &Cel<'v>) -> Called<'v> {
         "sets.intersects" => y.iter().any(|one| has(&x, one)),
         _ => y.iter().all(|one| has(&x, one)) && x.iter().all(|one| has(&y, one)),
     }))
-}
-
-/// No zone, and no IPv4 address in the clothes of IPv6.
-fn is_cel_ip(text: &str) -> bool {
-    match text.parse::<core::net::IpAddr>() {
-        Ok(core::net::IpAddr::V6(address)) => address.to_ipv4_mapped().is_none(),
-        Ok(core::net::IpAddr::V4(_)) => true,
-        Err(_) => false,
-    }
-}
-
-fn is_cel_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else {
-        return false;
-    };
-    let most = if address.contains(':') { 128 } else { 32 };
-    let is_plain = bits == "0" || (!bits.starts_with(['0', '+']) && !bits.is_empty());
-    is_cel_ip(address) && is_plain && bits.parse::<u32>().is_ok_and(|bits| bits <= most)
 }
 
 fn converted<'v>(to: &str, value: &Cel<'v>) -> Called<'v> {
@@ -234,6 +235,8 @@ fn converted<'v>(to: &str, value: &Cel<'v>) -> Called<'v> {
         ("string", Cel::Bytes(bytes)) => String::from_utf8(bytes.as_ref().clone())
             .map(Cel::text)
             .map_err(|_unfit| range()),
+        ("string", Cel::Ip(address)) => Ok(Cel::text(address.to_string())),
+        ("string", Cel::Network(network)) => Ok(Cel::text(network.to_string())),
         ("string", Cel::Timestamp(time)) => Ok(Cel::text(time.to_string())),
         ("string", Cel::Duration(duration)) => Ok(Cel::text(seconds_text(*duration))),
         ("duration", Cel::Text(text)) => duration(text).map(Cel::Duration).ok_or_else(range),

@@ -445,7 +445,7 @@ fn call(of: Option<Expression>, function: String, mut arguments: Vec<Expression>
     if let Expression::Name(room) = &of
         && matches!(
             room.as_str(),
-            "sets" | "optional" | "math" | "base64" | "strings" | "lists" | "cel"
+            "sets" | "optional" | "math" | "base64" | "strings" | "lists" | "cel" | "ip" | "format"
         )
     {
         return known_call(None, format!("{room}.{function}"), arguments);
@@ -510,8 +510,12 @@ mod tests {
         refuses("'a", "it is not CEL: a text does not end");
         refuses("has(a)", "it is not CEL: has() takes a field");
         refuses(
-            "quantity('1') == self",
-            "function quantity is not evaluated here",
+            "semver('1.0.0') == self",
+            "function semver is not evaluated here",
+        );
+        refuses(
+            "format.uri().validate(self)",
+            "function format.uri is not evaluated here",
         );
         refuses("self.isURL()", "function isURL is not evaluated here");
         refuses("Thing{a: 1}", "a message is not evaluated here");

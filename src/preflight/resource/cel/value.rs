@@ -1,5 +1,6 @@
 //! The values of CEL: what is written in a rule, and what a resource holds, as its schema has it.
 
+use core::net::IpAddr;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -9,7 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::preflight::resource::format::Format;
+use super::address::Network;
+use crate::bundle::typed::Amount;
+use crate::preflight::resource::format::{Format, Uri};
 use crate::preflight::resource::schema::{ListType, Node, Type};
 
 /// Why there is no value.
@@ -48,6 +51,10 @@ pub(super) enum Cel<'a> {
     /// A list or an object of the resource.
     Json(Json<'a>),
     Optional(Option<Rc<Self>>),
+    Quantity(Amount),
+    Url(Rc<Uri>),
+    Ip(IpAddr),
+    Network(Network),
     /// A value that its schema cannot hold.
     Broken(&'static str),
 }
@@ -244,6 +251,10 @@ impl<'a> Cel<'a> {
             (Self::Bytes(x), Self::Bytes(y)) => x == y,
             (Self::Timestamp(x), Self::Timestamp(y)) => x == y,
             (Self::Duration(x), Self::Duration(y)) => x == y,
+            (Self::Quantity(x), Self::Quantity(y)) => x == y,
+            (Self::Url(x), Self::Url(y)) => x == y,
+            (Self::Ip(x), Self::Ip(y)) => x == y,
+            (Self::Network(x), Self::Network(y)) => x == y,
             (Self::Optional(x), Self::Optional(y)) => match (x, y) {
                 (Some(x), Some(y)) => x.is_equal(y),
                 (None, None) => true,
