@@ -45,8 +45,8 @@ enum Command {
 ///
 /// Stored resources decide where the errors are only about what is allowed, or about fields that are gone: if all are
 /// valid and lose nothing, these errors become warnings. Without --cluster and --resources no resource is looked at.
-/// Not judged are the formats uri, email, bsonobjectid, isbn, creditcard and rgbcolor, and rules with functions of the CEL
-/// libraries for URLs, IP addresses, quantities, semver, named formats and authorization: then the schemas decide alone.
+/// Not judged are the format creditcard, patternProperties, and rules with functions of the CEL libraries semver, format,
+/// authorizer and strings.format, or with transforming comprehensions: then the schemas decide alone.
 ///
 /// Exit code 0: no errors; 1: errors; 2: OLD or NEW cannot be read.
 ///
@@ -94,6 +94,8 @@ enum Output {
 #[derive(Debug, Default)]
 struct Report {
     crds: BTreeMap<String, Vec<Finding>>,
+    /// The CRDs that resources were to decide about, and none was found.
+    unused: Vec<String>,
 }
 
 impl Report {
@@ -131,6 +133,9 @@ impl Report {
             })?;
         }
         for open in open {
+            if open.is_in_vain() {
+                report.unused.push(open.old.definition.name.clone());
+            }
             if let Some(findings) = report.crds.get_mut(&open.old.definition.name) {
                 *findings = open.conclude(std::mem::take(findings));
             }
@@ -155,7 +160,10 @@ impl Report {
             }
             anyhow::Ok(crds)
         });
-        Ok(Self { crds: crds? })
+        Ok(Self {
+            crds: crds?,
+            unused: Vec::new(),
+        })
     }
 
     fn is_passed(&self) -> bool {
@@ -180,6 +188,11 @@ impl Open<'_> {
         {
             self.tally.look_as(questions, object);
         }
+    }
+
+    /// Whether resources could decide, but none was given.
+    fn is_in_vain(&self) -> bool {
+        matches!(self.questions, Ok(Some(_))) && self.tally.is_empty()
     }
 
     fn conclude(&self, findings: Vec<Finding>) -> Vec<Finding> {
@@ -238,6 +251,12 @@ fn check(arguments: &Check) -> anyhow::Result<(Report, Vec<String>)> {
         Some(old) => Report::of(&old.crds, &new_side.crds, arguments.resources.as_deref())?,
         None => Report::of_cluster(arguments.context.as_deref(), &new_side.crds)?,
     };
+    let unused = report.unused.iter().map(|crd| {
+        format!(
+            "none of the resources is of CRD {crd}: the answer is that for a cluster that has none"
+        )
+    });
+    let unused: Vec<String> = unused.collect();
     let notes = old.into_iter().flat_map(|old| old.notes);
-    Ok((report, notes.chain(new_side.notes).collect()))
+    Ok((report, notes.chain(new_side.notes).chain(unused).collect()))
 }

@@ -208,6 +208,10 @@ fn resources_in_files_decide() {
         ),
         ("bad.yaml", &resource("z", "a: q")),
         ("today.yaml", &resource("z", "a: r")),
+        (
+            "other.yaml",
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: z}\n",
+        ),
     ]);
     let path = |name: &str| directory.path().join(name).display().to_string();
     let report = |resources: &str| {
@@ -225,6 +229,13 @@ fn resources_in_files_decide() {
     assert_eq!(
         found.crds["as.example.com"][1].message,
         "storedResources: 1 of 1 would not be valid or lose data: A z: a: is \"q\", which is none of \"p\""
+    );
+    let (_, notes) = report("other.yaml").unwrap();
+    assert_eq!(
+        notes,
+        [
+            "none of the resources is of CRD as.example.com: the answer is that for a cluster that has none"
+        ]
     );
     let error = report("none").unwrap_err().to_string();
     assert!(
