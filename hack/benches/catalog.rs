@@ -28,7 +28,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use crate::support;
+use crate::support::{self, MIB};
 
 /// CPU time of the reference for the real catalog as YAML and as JSON lines, in milliseconds.
 const REFERENCE_YAML: f64 = 720.0;
@@ -36,7 +36,6 @@ const REFERENCE_JSONL: f64 = 190.0;
 /// Set for the process that only holds connections open.
 const IDLE_CLIENT: &str = "OXOLM_BENCH_IDLE_CLIENT";
 const IDLE_CONNECTIONS: usize = 1000;
-const MIB: f64 = 1_048_576.0;
 
 pub(crate) fn catalog(criterion: &mut Criterion) {
     _ = rustls::crypto::ring::default_provider().install_default();
@@ -128,20 +127,6 @@ fn cpu() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = text.split(' ').next().and_then(|text| text.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap_or_default())
-}
-
-/// A field of `/proc/self/status` in bytes.
-fn memory(field: &str) -> f64 {
-    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(field));
-    let kibibytes = line.and_then(|line| {
-        line.trim_start_matches(':')
-            .split_whitespace()
-            .next()?
-            .parse::<f64>()
-            .ok()
-    });
-    kibibytes.unwrap_or_default() * 1024.0
 }
 
 /// The files below `root` by path.
@@ -346,7 +331,7 @@ fn idle() {
     let runtime = Runtime::new().expect("there are threads");
     let stop = CancellationToken::new();
     let address = runtime.block_on(start(Served::default(), &stop));
-    let before = memory("VmRSS");
+    let before = support::memory("VmRSS");
     let Ok(executable) = std::env::current_exe() else {
         return;
     };
@@ -364,7 +349,7 @@ fn idle() {
     while !text.ends_with(b"connected\n") && output.read(&mut ready).is_ok_and(|read| read > 0) {
         text.extend_from_slice(&ready);
     }
-    let grown = memory("VmRSS") - before;
+    let grown = support::memory("VmRSS") - before;
     drop(child.stdin.take());
     _ = child.wait();
     stop.cancel();
@@ -432,19 +417,13 @@ fn generated(megabytes: usize) -> impl Read {
 /// The peak of memory for a catalog of one gigabyte, above what the process had before.
 fn large() {
     let house = House::new();
-    // Resets the peak.
-    if fs::write("/proc/self/clear_refs", "5").is_err() {
-        return;
-    }
-    let before = memory("VmRSS");
     let started = Instant::now();
-    let (stored, _) = house.publish("large", generated(1000));
+    let ((stored, _), peak) = support::peak(|| house.publish("large", generated(1000)));
     let took = started.elapsed();
-    let peak = memory("VmHWM") - before;
     let size = stored.size_bytes(Encoding::Identity) as f64;
     support::figure("generated catalog", size / MIB, "MiB", None);
     support::figure("unpack and index it", took.as_secs_f64(), "s", None);
-    support::figure("its peak memory over idle", peak / MIB, "MiB", Some(40.0));
+    support::figure("its peak memory over idle", peak, "MiB", Some(40.0));
 }
 
 /// From a start with three catalogs on disk until all can be served: everything is verified.

@@ -1,11 +1,14 @@
 //! What benches share: the real catalog, a calibration, and lines that `hack/bench` gathers into one table.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
+
+/// Bytes in a MiB.
+pub(crate) const MIB: f64 = 1024.0 * 1024.0;
 
 /// Where the conformance data lies: `OXOLM_CONFORMANCE`, else beside the checkout.
 pub(crate) fn data(set: &str) -> Option<PathBuf> {
@@ -23,7 +26,7 @@ pub(crate) fn real_catalog() -> Option<tempfile::TempDir> {
         return None;
     };
     let folder = tempfile::tempdir().expect("there is a temporary directory");
-    for entry in std::fs::read_dir(found).expect("the data can be listed") {
+    for entry in fs::read_dir(found).expect("the data can be listed") {
         let path = entry.expect("the data can be listed").path();
         if path.to_string_lossy().ends_with(".tar.gz") {
             let file = File::open(path).expect("the archive can be opened");
@@ -63,4 +66,27 @@ pub(crate) fn percentile(times: &mut [Duration], percent: usize) -> f64 {
 
 pub(crate) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
+}
+
+/// A field of `/proc/self/status` in bytes.
+pub(crate) fn memory(field: &str) -> f64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    let kibibytes = line.and_then(|line| {
+        line.trim_start_matches(':')
+            .split_whitespace()
+            .next()?
+            .parse::<f64>()
+            .ok()
+    });
+    kibibytes.unwrap_or_default() * 1024.0
+}
+
+/// What `run` makes, and how much more memory the process had meanwhile than before, in MiB.
+pub(crate) fn peak<T>(run: impl FnOnce() -> T) -> (T, f64) {
+    // Resets the peak.
+    fs::write("/proc/self/clear_refs", "5").expect("a process may reset its own peak");
+    let before = memory("VmRSS");
+    let made = run();
+    (made, (memory("VmHWM") - before) / MIB)
 }
