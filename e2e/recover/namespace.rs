@@ -16,7 +16,8 @@ pub(crate) async fn an_extension_waits_for_its_namespace(
     let stage = Stage::bare(cluster, "namespace-later")?;
     stage.offer(&[Bundle::new("1.0.0")]).await?;
     stage.add_extension(&json!({})).await?;
-    let text = "service account \"installer\" not found in namespace \"namespace-later\"";
+    let text = "service account \"installer\" not found in namespace \"namespace-later\": kubectl create namespace \
+                namespace-later && kubectl create serviceaccount installer --namespace namespace-later";
     stage
         .until_condition(ConditionType::Progressing, "True/Retrying", text)
         .await?;

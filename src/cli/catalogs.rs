@@ -10,6 +10,7 @@ use super::cluster::{Cluster, ClusterOptions, served_at};
 use super::source::{self, Sources};
 use crate::api::ClusterCatalog;
 use crate::controller::cluster_extension::choose::{self, Package};
+use crate::error::chain;
 use crate::fbc::meta::Meta;
 use crate::fbc::package::{PackageContents, PackageError, Packages};
 use crate::fbc::read::{Metas, StreamError};
@@ -175,8 +176,8 @@ fn package(
     let mut see = |meta: &Meta| see(&catalog.name_any(), meta);
     match read.map(|content| read_package(content, name, &mut see)) {
         Ok(Ok(read)) => Package::of(name, read.transpose()),
-        Ok(Err(error)) => Package::Unreadable(error.to_string()),
-        Err(error) => Package::Unreadable(format!("{error:#}")),
+        Ok(Err(error)) => Package::Unreadable(chain(&error)),
+        Err(error) => Package::Unreadable(chain(error.as_ref())),
     }
 }
 

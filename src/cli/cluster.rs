@@ -70,7 +70,7 @@ impl ClusterOptions {
     pub(super) fn connect(&self) -> anyhow::Result<Cluster> {
         let runtime = Runtime::new().context("cannot start")?;
         let client = runtime.block_on(async {
-            let config = match &self.context {
+            let mut config = match &self.context {
                 None => Config::infer().await.map_err(without_pod)?,
                 Some(context) => {
                     let options = KubeConfigOptions {
@@ -80,6 +80,8 @@ impl ClusterOptions {
                     Config::from_custom_kubeconfig(Kubeconfig::read()?, &options).await?
                 }
             };
+            // A server that is not there is an answer; the client would try for minutes before it says so.
+            config.default_retry = false;
             anyhow::Ok(Client::try_from(config)?)
         });
         Ok(Cluster {
