@@ -8,6 +8,7 @@ mod bundle;
 mod catalog;
 mod catalogs;
 mod cluster;
+mod completions;
 mod crd;
 mod crds;
 mod image;
@@ -26,7 +27,7 @@ mod upgradeable;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::error::chain;
 use crate::runtime::arguments::RunArguments;
@@ -43,6 +44,7 @@ struct Arguments {
 enum Command {
     Bundle(bundle::Bundle),
     Catalog(Box<catalog::Catalog>),
+    Completions(completions::Completions),
     Crd(crd::Crd),
     Crds(crds::Crds),
     Image(image::Image),
@@ -75,6 +77,7 @@ pub fn main() -> ExitCode {
     let answer: anyhow::Result<Answer> = match arguments.command {
         Command::Bundle(arguments) => bundle::run(&arguments),
         Command::Catalog(arguments) => catalog::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, &mut Arguments::command()),
         Command::Crd(arguments) => crd::run(&arguments),
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
