@@ -1,9 +1,10 @@
 #![expect(clippy::disallowed_methods, reason = "shell: reads the CA directory")]
-//! HTTP clients by how far they trust: made from the CA directory, and made anew when it changes.
+//! HTTP clients by how far they trust: made from the CA directory, and made anew when it or the system's certificates change.
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -37,7 +38,7 @@ pub(super) struct Clients {
 
 #[derive(Debug)]
 struct Current {
-    /// The digest of the CA directory's content.
+    /// The digest of the CA directory's content, and of what the system's certificates look like from outside.
     authorities: Option<Digest>,
     verified: Client,
     loopback: Client,
@@ -55,7 +56,7 @@ struct Authorities {
 
 impl Clients {
     pub(super) fn new(options: &RegistryOptions) -> Result<Self, ConfigError> {
-        let authorities = Authorities::read(options.ca_directory.as_deref())?;
+        let authorities = Authorities::of(options)?;
         Ok(Self {
             options: options.clone(),
             current: ArcSwap::from_pointee(Current::new(options, &authorities)?),
@@ -71,9 +72,9 @@ impl Clients {
         }
     }
 
-    /// Makes the clients anew if the CA directory changed.
+    /// Makes the clients anew if certificates changed.
     pub(super) fn refresh(&self) -> Result<(), ConfigError> {
-        let authorities = Authorities::read(self.options.ca_directory.as_deref())?;
+        let authorities = Authorities::of(&self.options)?;
         if authorities.digest != self.current.load().authorities {
             let current = Current::new(&self.options, &authorities)?;
             self.current.store(Arc::new(current));
@@ -151,6 +152,16 @@ fn redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
 }
 
 impl Authorities {
+    fn of(options: &RegistryOptions) -> Result<Self, ConfigError> {
+        let mut found = Self::read(options.ca_directory.as_deref())?;
+        let seen = looks(&options.system_certificates);
+        if !seen.is_empty() {
+            let own = found.digest.as_ref().map_or("", Digest::as_str);
+            found.digest = Some(Digest::of(format!("{own}{seen}").as_bytes()));
+        }
+        Ok(found)
+    }
+
     /// Reads `*.crt` as roots and pairs of `*.cert` and `*.key` as identities; other files are left alone.
     fn read(directory: Option<&Path>) -> Result<Self, ConfigError> {
         let Some(directory) = directory else {
@@ -210,5 +221,59 @@ impl Authorities {
         }
         found.digest = Some(Digest::of(&all));
         Ok(found)
+    }
+}
+
+/// How these files, and those in these directories, look from outside. What is not there looks like nothing.
+fn looks(places: &[PathBuf]) -> String {
+    let mut files = Vec::new();
+    for place in places {
+        match fs::read_dir(place) {
+            Ok(entries) => files.extend(entries.flatten().map(|entry| entry.path())),
+            Err(_no_directory) => files.push(place.clone()),
+        }
+    }
+    files.sort();
+    let look = |path: &PathBuf| {
+        let metadata = fs::metadata(path).ok()?;
+        let (size, inode) = (metadata.len(), metadata.ino());
+        let changed = (metadata.mtime(), metadata.mtime_nsec());
+        Some(format!("{} {size} {inode} {changed:?};", path.display()))
+    };
+    files.iter().filter_map(look).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_the_systems_certificates_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("bundle.pem");
+        let below = directory.path().join("certs");
+        fs::create_dir(&below).unwrap();
+        let options = RegistryOptions {
+            system_certificates: vec![file.clone(), below.clone(), directory.path().join("absent")],
+            ..RegistryOptions::default()
+        };
+        let digest = || Authorities::of(&options).unwrap().digest;
+        let mut seen = vec![digest()];
+        for (path, text) in [
+            (&file, "one"),
+            (&file, "two!"),
+            (&below.join("a.pem"), "three"),
+        ] {
+            fs::write(path, text).unwrap();
+            assert!(!seen.contains(&digest()), "{text}");
+            assert_eq!(digest(), digest());
+            seen.push(digest());
+        }
+        fs::remove_file(&file).unwrap();
+        assert!(!seen.contains(&digest()));
+        assert_eq!(
+            Authorities::of(&RegistryOptions::default()).unwrap().digest,
+            None
+        );
     }
 }

@@ -13,6 +13,8 @@ pub struct RegistryOptions {
     pub platform: Option<Platform>,
     /// A flat directory of CAs (`*.crt`) and client certificates (`*.cert` with `*.key`), read again when it changes.
     pub ca_directory: Option<PathBuf>,
+    /// Files and directories of the system's own CA certificates; the clients are made anew when they change.
+    pub system_certificates: Vec<PathBuf>,
     /// `registries.conf`; its drop-ins lie beside it, in `registries.conf.d`. Read at every pull.
     pub registries_conf: Option<PathBuf>,
     /// `policy.json`. Read at every pull.
@@ -30,6 +32,7 @@ impl Default for RegistryOptions {
         Self {
             platform: None,
             ca_directory: None,
+            system_certificates: Vec::new(),
             registries_conf: None,
             policy: None,
             proxy: None,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RANGE, RETRY_AFTER, WWW_AUTHENTICATE,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RANGE, RETRY_AFTER,
+    WWW_AUTHENTICATE,
 };
 use http::{Method, StatusCode};
 use reqwest::Response;
@@ -319,11 +320,7 @@ pub(super) async fn checked(response: Response) -> Result<Response, Fault> {
     if status.is_success() {
         return Ok(response);
     }
-    let retry_after = response
-        .headers()
-        .get(RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-        .map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER));
+    let retry_after = retry_after(response.headers());
     // What cannot be read of an error document only makes the message shorter.
     let body = document(response, "error", MAX_ERROR_BYTES)
         .await
@@ -341,6 +338,20 @@ pub(super) async fn checked(response: Response) -> Result<Response, Fault> {
         code,
         retry_after,
     })
+}
+
+/// How long the registry asks to wait: so many seconds, or until a moment, which is counted from the answer's own `Date`.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let moment = |text: &str| httpdate::parse_http_date(text).ok();
+    let asked = text(RETRY_AFTER)?;
+    let wait = match asked.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_no_number) => moment(asked)?
+            .duration_since(moment(text(DATE)?)?)
+            .unwrap_or_default(),
+    };
+    Some(wait.min(MAX_RETRY_AFTER))
 }
 
 pub(super) fn trust(endpoint: &Endpoint) -> Trust {
@@ -367,4 +378,41 @@ fn base_url(endpoint: &Endpoint, scheme: Scheme) -> Result<Url, Fault> {
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Each critical section is one operation of a map, so a poisoned one is whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_says_in_seconds_or_by_a_date_how_long_to_wait() {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        for (asked, expected) in [
+            ("7", Some(7)),
+            (" 7 ", Some(7)),
+            ("Sun, 06 Nov 1994 08:49:49 GMT", Some(12)),
+            ("Sunday, 06-Nov-94 08:49:49 GMT", Some(12)),
+            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
+            ("99999999", Some(MAX_RETRY_AFTER.as_secs())),
+            (
+                "Sun, 06 Nov 2044 08:49:49 GMT",
+                Some(MAX_RETRY_AFTER.as_secs()),
+            ),
+            ("soon", None),
+            ("-1", None),
+        ] {
+            let headers = HeaderMap::from_iter([
+                (DATE, HeaderValue::from_static(date)),
+                (RETRY_AFTER, HeaderValue::from_static(asked)),
+            ]);
+            assert_eq!(
+                retry_after(&headers).map(|wait| wait.as_secs()),
+                expected,
+                "{asked}"
+            );
+        }
+        let undated = [(RETRY_AFTER, HeaderValue::from_static(date))];
+        assert_eq!(retry_after(&HeaderMap::from_iter(undated)), None);
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
 }

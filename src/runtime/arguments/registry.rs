@@ -72,6 +72,7 @@ impl RegistryArguments {
         let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
         let mut options = RegistryOptions {
             ca_directory: self.pull_cas_dir.clone(),
+            system_certificates: system_certificates(),
             proxy: self.registry_proxy.clone().filter(|url| !url.is_empty()),
             max_layer_bytes: self.max_layer_size.min(i64::MAX.unsigned_abs()),
             ..RegistryOptions::default()
@@ -98,6 +99,14 @@ impl RegistryArguments {
             ..default
         }
     }
+}
+
+/// Where the environment says that the system's CA certificates are. TLS itself looks there, too.
+fn system_certificates() -> Vec<PathBuf> {
+    let file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let directories = std::env::var_os("SSL_CERT_DIR").unwrap_or_default();
+    let all = file.into_iter().chain(std::env::split_paths(&directories));
+    all.filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
 /// Bytes: a number, or one with Ki, Mi, Gi, Ti (1024) or k, M, G, T (1000), as Kubernetes writes them.
