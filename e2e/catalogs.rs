@@ -1,5 +1,7 @@
 //! A catalog by tag: polled, served over TLS, and asked with `oxolm resolve --cluster`.
 
+mod disk;
+
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,8 @@ use crate::harness::controller::entrance;
 use crate::harness::package::{Bundle, entry};
 use crate::harness::stage::Stage;
 use crate::harness::{Cluster, Outcome};
+
+pub(crate) use self::disk::a_full_disk_is_survived;
 
 /// A tag is looked at once a minute at most; jitter and a busy machine come on top.
 const POLL_DEADLINE: Duration = Duration::from_mins(2);
@@ -93,7 +97,7 @@ pub(crate) async fn a_moved_tag_is_served_and_asked(
     Ok(Outcome::Passed)
 }
 
-fn is_serving(catalog: &ClusterCatalog) -> bool {
+pub(crate) fn is_serving(catalog: &ClusterCatalog) -> bool {
     catalog
         .status
         .as_ref()
@@ -123,14 +127,14 @@ async fn until_moved(stage: &Stage, first: &ClusterCatalog) -> anyhow::Result<Cl
 }
 
 /// A Pod like those of the chart, whose address leads to the oxolm under test: the way in for the Service.
-struct Door {
+pub(crate) struct Door {
     pods: Api<Pod>,
 }
 
 impl Door {
     const NAME: &str = "oxolm-door";
 
-    async fn open(cluster: &Cluster) -> anyhow::Result<Self> {
+    pub(crate) async fn open(cluster: &Cluster) -> anyhow::Result<Self> {
         let deployments: Api<Deployment> =
             Api::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE);
         let template = deployments
@@ -161,7 +165,7 @@ impl Door {
         Ok(door)
     }
 
-    async fn close(self) -> anyhow::Result<()> {
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
         self.pods
             .delete(Self::NAME, &DeleteParams::default().grace_period(0))
             .await?;
@@ -170,7 +174,7 @@ impl Door {
 }
 
 /// Status, `ETag` and body of a path of the content server, through the API server's proxy.
-async fn get(
+pub(crate) async fn get(
     cluster: &Cluster,
     path: &str,
     known_tag: &str,

@@ -238,6 +238,10 @@ const STOPPING: &[Story] = &[
         restart::killed_in_an_upgrade
     ),
     story!(
+        "catalogs::a_full_disk_is_survived",
+        catalogs::a_full_disk_is_survived
+    ),
+    story!(
         "restore::a_backup_is_applied_again",
         restore::a_backup_is_applied_again
     ),

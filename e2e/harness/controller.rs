@@ -49,6 +49,7 @@ impl Controller {
             arguments,
             child: Mutex::new(None),
         };
+        fs::create_dir(controller.cache())?;
         fs::write(controller.kubeconfig(), kubeconfig(client).await?)?;
         Ok(controller)
     }
@@ -69,7 +70,7 @@ impl Controller {
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
             .arg("--cache-dir")
-            .arg(self.folder.path().join("cache"))
+            .arg(self.cache())
             .args([
                 "--catalogs-server-addr",
                 catalogs_address,
@@ -139,6 +140,11 @@ impl Controller {
             Some(child) => child.try_wait()?,
             None => None,
         })
+    }
+
+    /// Where oxolm keeps catalogs and bundles.
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
     }
 
     fn kubeconfig(&self) -> PathBuf {

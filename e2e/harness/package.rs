@@ -115,6 +115,15 @@ impl Package {
         push(&folder, &self.catalog(tag), "catalog").await
     }
 
+    /// Pushes the catalog in `folder`.
+    pub(crate) async fn push_catalog_folder(
+        &self,
+        tag: &str,
+        folder: &Path,
+    ) -> anyhow::Result<String> {
+        push(folder, &self.catalog(tag), "catalog").await
+    }
+
     /// File-based catalog content with these entries.
     pub(crate) fn catalog_text(&self, entries: &[Entry]) -> String {
         let (package, channel) = (&self.name, self.channel);
