@@ -1,9 +1,10 @@
 //! What installations cost: no story, but figures, for `hack/bench`.
 //!
-//! `measure COUNT [IDLE_SECONDS]` installs COUNT extensions at once, replays the same writes with a bare client, and
+//! `measure catalogs [IDLE_SECONDS]` serves the real catalog, and then three of its size; `measure COUNT [IDLE_SECONDS]` installs COUNT extensions at once, replays the same writes with a bare client, and
 //! looks at what oxolm does while nothing happens. Each figure is a line; requests come from the API server's audit
 //! log, time and memory from the process.
 
+mod catalogs;
 mod load;
 mod replay;
 mod usage;
@@ -30,6 +31,10 @@ pub(crate) async fn run(arguments: &[String]) -> ExitCode {
 }
 
 async fn measured(arguments: &[String]) -> anyhow::Result<()> {
+    let (subject, arguments) = match arguments.split_first() {
+        Some((first, rest)) if first == "catalogs" => ("catalogs", rest),
+        _ => ("installs", arguments),
+    };
     let number = |at: usize, default: usize| -> anyhow::Result<usize> {
         match arguments.get(at) {
             None => Ok(default),
@@ -38,6 +43,10 @@ async fn measured(arguments: &[String]) -> anyhow::Result<()> {
                 .with_context(|| format!("{text:?} is no number")),
         }
     };
+    if subject == "catalogs" {
+        let seconds = u64::try_from(number(0, 30)?)?;
+        return catalogs::measure(Duration::from_secs(seconds)).await;
+    }
     let (count, idle_seconds) = (number(0, 1)?, number(1, 30)?);
     let cluster = Arc::new(Cluster::prepare().await?);
     println!("{count} extensions: making their bundles and catalog");

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use criterion::Criterion;
 use oxolm::oci::digest::Digest;
@@ -33,17 +33,18 @@ use crate::support::{self, MIB};
 /// CPU time of the reference for the real catalog as YAML and as JSON lines, in milliseconds.
 const REFERENCE_YAML: f64 = 720.0;
 const REFERENCE_JSONL: f64 = 190.0;
-/// Set for the process that only holds connections open.
-const IDLE_CLIENT: &str = "OXOLM_BENCH_IDLE_CLIENT";
-const IDLE_CONNECTIONS: usize = 1000;
+/// The address that a process asks which then only holds its connections open.
+const HELD_URL: &str = "OXOLM_BENCH_HELD_URL";
+const HELD_CONNECTIONS: usize = 1000;
 
 pub(crate) fn catalog(criterion: &mut Criterion) {
     _ = rustls::crypto::ring::default_provider().install_default();
-    if let Some(address) = std::env::var_os(IDLE_CLIENT) {
-        return hold_connections(&address.to_string_lossy());
+    if let Some(url) = std::env::var_os(HELD_URL) {
+        return hold_connections(&url.to_string_lossy());
     }
     // First: what is freed later would hide what connections take.
-    idle();
+    held(&Served::default(), "", "1000 idle connections", Some(20.0));
+    slow();
     let Some(folder) = support::real_catalog() else {
         return;
     };
@@ -53,6 +54,7 @@ pub(crate) fn catalog(criterion: &mut Criterion) {
     let goal = Some(REFERENCE_YAML / 2.0);
     support::figure("unpack and index 15 MB of YAML, CPU", cpu, "ms", goal);
     let jsonl = all(&stored);
+    copies(&jsonl);
     let jsonl = tar_of(&BTreeMap::from([("catalog.jsonl".to_owned(), jsonl)]));
     let (_, cpu) = house.publish("jsonl", jsonl.as_slice());
     let goal = Some(REFERENCE_JSONL / 2.0);
@@ -95,10 +97,10 @@ impl House {
 
     /// Unpacks the layer and publishes what is in it; the CPU time in milliseconds.
     fn publish(&self, name: &str, layer: impl Read) -> (StoredCatalog, f64) {
-        let before = cpu();
+        let before = support::cpu();
         let image = self.unpack(name, layer);
         let stored = self.catalogs.publish(&image).expect("the catalog is sound");
-        let took = support::milliseconds(cpu().saturating_sub(before));
+        let took = support::milliseconds(support::cpu().saturating_sub(before));
         let digest = image.digest.clone();
         drop(image);
         self.content
@@ -120,13 +122,6 @@ impl House {
             other => panic!("cannot unpack: {other:?}"),
         }
     }
-}
-
-/// The CPU time of this thread.
-fn cpu() -> Duration {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds = text.split(' ').next().and_then(|text| text.parse().ok());
-    Duration::from_nanos(nanoseconds.unwrap_or_default())
 }
 
 /// The files below `root` by path.
@@ -174,6 +169,22 @@ fn all(stored: &StoredCatalog) -> Vec<u8> {
     bytes
 }
 
+/// What of publishing goes into the compressed copies, which the reference does not make: it compresses each answer.
+fn copies(blobs: &[u8]) {
+    let before = support::cpu();
+    let mut gzip = flate2::write::GzEncoder::new(io::sink(), flate2::Compression::new(2));
+    let mut zstd = zstd::Encoder::new(io::sink(), 1).expect("there is memory");
+    for piece in blobs.chunks(16 << 10) {
+        gzip.write_all(piece).expect("nothing fails");
+        zstd.write_all(piece).expect("nothing fails");
+    }
+    gzip.finish().expect("nothing fails");
+    zstd.finish().expect("nothing fails");
+    let used = support::milliseconds(support::cpu().saturating_sub(before));
+    let name = "of either, the copies in gzip and zstd, CPU";
+    support::figure(name, used, "ms", None);
+}
+
 /// The package whose line is longest to read.
 fn largest(stored: &StoredCatalog) -> String {
     let bundles = |name: &&str| {
@@ -191,7 +202,8 @@ fn resolution(stored: &StoredCatalog) {
         package: name.clone(),
         ..Query::default()
     };
-    let mut times: Vec<_> = (0..2000)
+    let before = support::cpu();
+    let mut times: Vec<_> = (0..2000_u32)
         .map(|_| {
             let started = Instant::now();
             let package = stored.package(&name).ok().flatten();
@@ -208,13 +220,16 @@ fn resolution(stored: &StoredCatalog) {
             started.elapsed()
         })
         .collect();
-    let p99 = support::percentile(&mut times, 99);
+    let used = support::cpu().saturating_sub(before) / 2000;
+    let what = format!("resolve {name} from the published store");
     support::figure(
-        &format!("resolve {name} from the published store p99"),
-        p99,
+        &format!("{what}, CPU"),
+        support::milliseconds(used),
         "ms",
-        Some(2.0),
+        None,
     );
+    let p99 = support::percentile(&mut times, 99);
+    support::figure(&format!("{what} p99"), p99, "ms", Some(2.0));
 }
 
 fn served(stored: &Arc<StoredCatalog>) {
@@ -326,18 +341,28 @@ async fn bare_sender(content: Arc<Vec<u8>>) -> SocketAddr {
     address
 }
 
-/// What idle connections cost; the other ends are in a process of their own.
-fn idle() {
+/// What clients cost that begin to read a catalog and then take nothing.
+fn slow() {
+    let house = House::new();
+    let (stored, _) = house.publish("slow", generated(30));
+    let served = Served::default();
+    served.set("slow", Arc::new(stored));
+    let all = "catalogs/slow/api/v1/all";
+    held(&served, all, "1000 clients that take nothing", None);
+}
+
+/// What connections cost that ask for `path` and are then held open; the other ends are in a process of their own.
+fn held(served: &Served, path: &str, name: &str, goal: Option<f64>) {
     let runtime = Runtime::new().expect("there are threads");
     let stop = CancellationToken::new();
-    let address = runtime.block_on(start(Served::default(), &stop));
+    let address = runtime.block_on(start(served.clone(), &stop));
     let before = support::memory("VmRSS");
     let Ok(executable) = std::env::current_exe() else {
         return;
     };
     let child = Command::new(executable)
         .arg("catalog")
-        .env(IDLE_CLIENT, address.to_string())
+        .env(HELD_URL, format!("https://{address}/{path}"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
@@ -353,24 +378,20 @@ fn idle() {
     drop(child.stdin.take());
     _ = child.wait();
     stop.cancel();
-    support::figure("1000 idle connections", grown / MIB, "MiB", Some(20.0));
+    support::figure(name, grown / MIB, "MiB", goal);
 }
 
-fn hold_connections(address: &str) {
+fn hold_connections(url: &str) {
     let runtime = Runtime::new().expect("there are threads");
-    let client = || {
-        reqwest::Client::builder()
-            .tls_danger_accept_invalid_certs(true)
-            .build()
-            .expect("there is a client")
-    };
-    let client = client();
-    let url = format!("https://{address}/");
+    let client = reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .build()
+        .expect("there is a client");
     let held: Vec<_> = runtime.block_on(futures::future::join_all(
-        (0..IDLE_CONNECTIONS).map(|_| client.get(&url).send()),
+        (0..HELD_CONNECTIONS).map(|_| client.get(url).send()),
     ));
     let count = held.iter().filter(|one| one.is_ok()).count();
-    assert_eq!(count, IDLE_CONNECTIONS, "connections were refused");
+    assert_eq!(count, HELD_CONNECTIONS, "connections were refused");
     println!("connected");
     let mut rest = Vec::new();
     _ = io::stdin().read_to_end(&mut rest);

@@ -46,15 +46,24 @@ pub(crate) fn figure(name: &str, value: f64, unit: &str, goal: Option<f64>) {
 /// How long hashing 64 MiB takes here, in milliseconds: what absolute goals are to be read beside.
 pub(crate) fn calibrate() -> f64 {
     let block = vec![0x5a_u8; 1 << 20];
-    let started = Instant::now();
+    let (started, before) = (Instant::now(), cpu());
     let mut hash = Sha256::new();
     for _ in 0..64 {
         hash.update(black_box(&block));
     }
     black_box(hash.finalize());
     let took = milliseconds(started.elapsed());
+    let used = milliseconds(cpu().saturating_sub(before));
     figure("calibration: SHA-256 of 64 MiB", took, "ms", None);
+    figure("calibration: the same, CPU", used, "ms", None);
     took
+}
+
+/// The CPU time of this thread.
+pub(crate) fn cpu() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split(' ').next().and_then(|text| text.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or_default())
 }
 
 /// The value below which `percent` of `times` lie, in milliseconds.
