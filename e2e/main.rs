@@ -35,6 +35,7 @@ mod seeds;
 mod tenants;
 mod uninstall;
 mod update;
+mod webhooks;
 
 use std::process::ExitCode;
 
@@ -226,6 +227,14 @@ const STORIES: &[Story] = &[
         openshift::an_installed_bundle_blocks_the_update
     ),
     story!(
+        "webhooks::a_certificate_is_rotated_under_calls",
+        webhooks::a_certificate_is_rotated_under_calls
+    ),
+    story!(
+        "webhooks::a_foreign_secret_is_a_collision",
+        webhooks::a_foreign_secret_is_a_collision
+    ),
+    story!(
         "seeds::examples_of_the_documentation",
         seeds::examples_of_the_documentation
     ),
@@ -255,6 +264,9 @@ async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "measure") {
         return measure::run(&arguments[1..]).await;
+    }
+    if arguments.first().is_some_and(|first| first == "webhook") {
+        return webhooks::run_server(&arguments[1..]).await;
     }
     let chapters = [
         side_by_side(FIRST),

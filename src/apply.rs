@@ -3,6 +3,7 @@
 //! Rules live in [`crate::revision`]; this room reads, writes and remembers. Everything that touches the objects of
 //! a revision is done as its account, by a client of [`crate::identity`].
 
+pub mod certificates;
 pub mod crd_upgrade;
 pub mod discovery;
 pub mod objects;

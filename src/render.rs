@@ -15,6 +15,7 @@ pub mod examine;
 pub mod image;
 mod name;
 mod rbac;
+pub mod serving;
 mod validator;
 mod webhook;
 

@@ -477,7 +477,7 @@ impl Parts {
             preflight,
             reporter: catalogs.reporter.clone(),
             major_upgrades: arguments.major_upgrades.into(),
-            certificates: discovery.certificates().await,
+            certificates: arguments.webhook_certificates.into(),
             queue: queues.extensions.clone(),
             memory: cluster_extension::Memory::default(),
         });

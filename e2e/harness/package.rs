@@ -32,6 +32,8 @@ pub(crate) struct Bundle {
     pub(crate) setting: Option<&'static str>,
     /// Whether it owns a CRD.
     pub(crate) has_crd: bool,
+    /// The field `webhookdefinitions` of its CSV, in which `PACKAGE` is replaced; empty: none.
+    pub(crate) definitions: &'static str,
 }
 
 impl Bundle {
@@ -44,6 +46,7 @@ impl Bundle {
             mode: "AllNamespaces",
             setting: None,
             has_crd: true,
+            definitions: "",
         }
     }
 }
@@ -157,7 +160,8 @@ impl Package {
             ("metadata/annotations.yaml".into(), ANNOTATIONS.to_owned()),
             (
                 "manifests/csv.yaml".into(),
-                CSV.replace("  OWNED\n", if bundle.has_crd { OWNED } else { "" }),
+                CSV.replace("  OWNED\n", if bundle.has_crd { OWNED } else { "" })
+                    .replace("  WEBHOOKS\n", bundle.definitions),
             ),
             ("manifests/configmap.yaml".into(), CONFIG_MAP.to_owned()),
             ("manifests/service.yaml".into(), SERVICE.to_owned()),
@@ -269,6 +273,7 @@ spec:
   installModes:
   - {type: MODE, supported: true}
   OWNED
+  WEBHOOKS
   install:
     strategy: deployment
     spec:

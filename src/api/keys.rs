@@ -80,6 +80,9 @@ pub const CATALOG: &str = "oxolm.dev/catalog";
 pub const BUNDLE_DIGEST: &str = "oxolm.dev/bundle-digest";
 /// Annotation on revisions: who provides webhook certificates, chosen at the first install.
 pub const WEBHOOK_CERTIFICATES: &str = "oxolm.dev/webhook-certificates";
+/// Annotation on a `ClusterExtension`, its revision and the Secrets of its webhooks: whatever new text stands there asks
+/// for new certificates, if oxolm makes them.
+pub const ROTATE_CERTIFICATES: &str = "oxolm.dev/rotate-certificates";
 /// Annotation on CRDs, which carry no owner reference: whose they are, as JSON. It outlives the owner on a kept CRD.
 pub const OWNER: &str = "oxolm.dev/owner";
 /// Annotation on revisions: the digest of their content, by which a change is noticed.

@@ -76,19 +76,22 @@ impl Discovery {
     }
 
     /// Who makes the certificates of webhooks in this cluster: cert-manager where its API is served, else the service CA
-    /// of `OpenShift` where that is, else nobody. An API that cannot be asked for counts as not served.
-    pub async fn certificates(&self) -> Provider {
-        let serves = async |api_version: &str, kind: &str| {
-            let found = self.resource(&Gvk::new(api_version, kind)).await;
-            matches!(found, Ok(Some(_)))
-        };
-        if serves("cert-manager.io/v1", "Certificate").await {
-            Provider::CertManager
-        } else if serves("operator.openshift.io/v1", "ServiceCA").await {
-            Provider::ServiceCa
-        } else {
-            Provider::None
+    /// of `OpenShift` where that is, else oxolm.
+    ///
+    /// # Errors
+    /// When the API server was asked and did not answer.
+    pub async fn certificates(&self) -> Result<Provider, DiscoveryError> {
+        let offers = [
+            (Provider::CertManager, "cert-manager.io/v1", "Certificate"),
+            (Provider::ServiceCa, "operator.openshift.io/v1", "ServiceCA"),
+        ];
+        for (provider, api_version, kind) in offers {
+            let served = self.resource(&Gvk::new(api_version, kind)).await?;
+            if served.is_some() {
+                return Ok(provider);
+            }
         }
+        Ok(Provider::SelfSigned)
     }
 
     /// Asks through `client`.

@@ -42,6 +42,33 @@ pub struct Item {
     pub protection: CollisionProtection,
 }
 
+impl Item {
+    /// A Secret for a certificate that is still to come, with the marks of the object that needs it.
+    pub(super) fn secret(key: &ObjectKey, needed_by: &Self) -> Self {
+        let marks = |field: &str, marks: &[&str]| -> Value {
+            let all = needed_by
+                .object
+                .pointer(&format!("/metadata/{field}"))
+                .and_then(Value::as_object);
+            let all = all.into_iter().flatten();
+            all.filter(|(mark, _)| marks.contains(&mark.as_str()))
+                .map(|(mark, value)| (mark.clone(), value.clone()))
+                .collect()
+        };
+        let metadata = json!({
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": marks("labels", &[keys::OWNER_KIND, keys::OWNER_NAME]),
+            "annotations": marks("annotations", &[keys::PACKAGE_NAME, keys::BUNDLE_VERSION]),
+        });
+        Self {
+            key: key.clone(),
+            object: json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": metadata}),
+            protection: needed_by.protection,
+        }
+    }
+}
+
 /// What became of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kept {
@@ -94,6 +121,15 @@ pub enum ObjectError {
         /// Which.
         key: Box<ObjectKey>,
     },
+    /// No certificate could be made for it.
+    #[error("reconciling object: reconciling {key}: making a certificate")]
+    Certificate {
+        /// Which.
+        key: Box<ObjectKey>,
+        /// Why.
+        #[source]
+        source: rcgen::Error,
+    },
     /// It changed each time that we looked.
     #[error("reconciling object: reconciling {key}: it is changed by somebody else all the time")]
     Restless {
@@ -109,6 +145,7 @@ impl Classify for ObjectError {
             | Self::UnknownKind { .. }
             | Self::Request { .. }
             | Self::Leaving { .. }
+            | Self::Certificate { .. }
             | Self::Restless { .. } => Disposition::Retry,
         }
     }
@@ -122,6 +159,7 @@ impl ObjectError {
             Self::Discover { .. }
             | Self::UnknownKind { .. }
             | Self::Leaving { .. }
+            | Self::Certificate { .. }
             | Self::Restless { .. } => false,
         }
     }
@@ -142,6 +180,8 @@ pub enum Step {
     Update,
     /// It was not ours and is applied.
     Adopt,
+    /// A certificate, or whom to trust, is written into it.
+    Certify,
     /// We are taken out of its owners.
     Disown,
     /// It is deleted.
@@ -159,6 +199,7 @@ impl std::fmt::Display for Step {
             Self::Confirm => "reading its revision",
             Self::Update => "patching (modified)",
             Self::Adopt => "patching (owner change)",
+            Self::Certify => "writing webhook certificates",
             Self::Disown => "removing owner",
             Self::Delete => "deleting resource",
             Self::Count => "listing custom resources",
@@ -237,17 +278,65 @@ impl Objects<'_> {
         })
     }
 
-    /// Creates an object; none when it is there already.
-    async fn create(&self, item: &Item) -> Result<Option<Kept>, ObjectError> {
+    /// The object as it is sent. A manifest may name a namespace although its kind has none; the API server drops it, and
+    /// to compare it would be to see a difference for ever.
+    fn desired(&self, item: &Item, resource: &Resource, live: Option<&ObjectMeta>) -> Value {
+        let mut object = prepare(self.claim, &item.object, live);
+        if !resource.is_namespaced
+            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("namespace");
+        }
+        object
+    }
+
+    /// Creates an object, and leaves its fields unclaimed; that it is there already is an error, too.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub(super) async fn post(&self, item: &Item) -> Result<Value, ObjectError> {
         let resource = self.served(&item.key).await?;
         let path = path(&resource, &item.key);
-        let object = prepare(self.claim, &item.object, None);
+        let object = self.desired(item, &resource, None);
         let manager = keys::FIELD_MANAGER_OBJECTS;
-        let created = match request::create(self.client, &path, manager, &object).await {
+        request::create(self.client, &path, manager, &object)
+            .await
+            .map_err(|source| failed(&item.key, Step::Create, source))
+    }
+
+    /// Patches an object.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub(super) async fn patch(
+        &self,
+        key: &ObjectKey,
+        step: Step,
+        parameters: &PatchParams,
+        patch: &Patch<Value>,
+    ) -> Result<Value, ObjectError> {
+        let resource = self.served(key).await?;
+        request::patch(
+            self.client,
+            &path(&resource, key),
+            &key.name,
+            parameters,
+            patch,
+        )
+        .await
+        .map_err(|source| failed(key, step, source))
+    }
+
+    /// Creates an object; none when it is there already.
+    async fn create(&self, item: &Item) -> Result<Option<Kept>, ObjectError> {
+        let created = match self.post(item).await {
             Ok(created) => created,
-            Err(error) if error.is_already_exists() => return Ok(None),
-            Err(source) => return Err(failed(&item.key, Step::Create, source)),
+            Err(ObjectError::Request { source, .. }) if source.is_already_exists() => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
         };
+        let resource = self.served(&item.key).await?;
         let claimed = self.claim_created(item, &resource, created).await?;
         Ok(claimed.map(|object| Kept::Done {
             action: Action::Created,
@@ -300,7 +389,7 @@ impl Objects<'_> {
             self.confirm(item).await?;
         }
         let resource = self.served(&item.key).await?;
-        let mut desired = prepare(self.claim, &item.object, Some(&metadata));
+        let mut desired = self.desired(item, &resource, Some(&metadata));
         let mut live = live;
         if step == Step::Update {
             let is_ours = metadata.managed_fields.iter().flatten().any(is_own_apply);

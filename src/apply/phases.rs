@@ -8,14 +8,19 @@
 //! What the drift watches say to be as we left it is not read again.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::FutureExt as _;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::api::object::ObjectKey;
+use crate::apply::certificates::{Certificates, Certified};
 use crate::apply::objects::{Item, Kept, ObjectError, Objects, metadata_of};
 use crate::apply::watch::{DriftWatches, Seen, View};
 use crate::error::{Classify, Disposition, chain};
+use crate::render::serving::{Serving, servings};
+use crate::revision::certificates::Wanted;
 use crate::revision::collision::Standing;
 use crate::revision::probe::{Probe, ProbeResult, concerns, evaluate};
 use crate::revision::rollout::{Action, Collision, ObjectReport, PhaseReport, collision_message};
@@ -25,6 +30,8 @@ use crate::revision::rollout::{Action, Collision, ObjectReport, PhaseReport, col
 pub struct Content {
     /// The phases in their order.
     pub phases: Vec<ContentPhase>,
+    /// Who among the objects serves webhooks with certificates that oxolm makes.
+    pub servings: Vec<Serving>,
 }
 
 /// The objects of one phase.
@@ -37,6 +44,37 @@ pub struct ContentPhase {
 }
 
 impl Content {
+    /// Takes the certificates of webhooks on: their Secrets become objects of the revision, in time for the Deployments
+    /// that mount them.
+    #[must_use]
+    pub fn with_certificates(mut self) -> Self {
+        let items = self.phases.iter().flat_map(|phase| &phase.items);
+        self.servings = servings(items.map(|item| &item.object));
+        for serving in &self.servings {
+            let mounting = |phase: &ContentPhase| {
+                let mut items = phase.items.iter();
+                items
+                    .find(|item| serving.deployments.contains(&item.key))
+                    .cloned()
+            };
+            let mut phases = self.phases.iter().enumerate();
+            let found = phases.find_map(|(at, phase)| Some((at, mounting(phase)?)));
+            if let Some((at, deployment)) = found
+                && let Some(phase) = self.phases.get_mut(at.saturating_sub(1))
+            {
+                let secret = Item::secret(&serving.secret, &deployment);
+                phase.items.insert(0, secret);
+            }
+        }
+        self
+    }
+
+    /// The object that is called so.
+    pub(super) fn item(&self, key: &ObjectKey) -> Option<&Item> {
+        let mut items = self.phases.iter().flat_map(|phase| &phase.items);
+        items.find(|item| item.key == *key)
+    }
+
     fn keys(&self) -> Vec<(String, Vec<ObjectKey>)> {
         let keys = |phase: &ContentPhase| phase.items.iter().map(|item| item.key.clone()).collect();
         self.phases
@@ -66,6 +104,8 @@ pub struct Remembered {
     pub left: BTreeMap<ObjectKey, Left>,
     /// Whether all phases were looked at for collisions.
     pub is_checked: bool,
+    /// The certificates of webhooks.
+    pub certified: Certified,
 }
 
 /// What is known of an object before anything is asked.
@@ -91,6 +131,12 @@ pub struct Pass<'a> {
     pub has_succeeded: bool,
     /// Whether objects of kinds that are not watched are to be read.
     pub rereads_unwatched: bool,
+    /// What is wanted of the certificates of webhooks.
+    pub certificates: Wanted<'a>,
+    /// How long those who call a webhook know a CA before its certificate is in use.
+    pub ahead: Duration,
+    /// The time.
+    pub now: Timestamp,
 }
 
 impl std::fmt::Debug for Pass<'_> {
@@ -126,7 +172,12 @@ fn texts(errors: &[ObjectError]) -> String {
 impl Pass<'_> {
     /// Whether everything is known without the content: every phase was reached, and at most statuses changed.
     pub fn is_settled(&self, remembered: &Remembered) -> bool {
+        let is_due = remembered
+            .certified
+            .until
+            .is_some_and(|until| self.now >= until);
         !remembered.phases.is_empty()
+            && !is_due
             && remembered
                 .phases
                 .iter()
@@ -173,6 +224,7 @@ impl Pass<'_> {
             remembered.phases = content.keys();
             read
         };
+        let certified = self.certified(content, &mut read, remembered).await?;
         let mut reports = Vec::new();
         let mut may_go_on = true;
         for (at, phase) in content.phases.iter().enumerate() {
@@ -188,7 +240,8 @@ impl Pass<'_> {
                 .items
                 .iter()
                 .map(|item| {
-                    self.keep(at, item, read.remove(&item.key), &remembered.left)
+                    let live = read.remove(&item.key);
+                    self.keep(at, item, live, &remembered.left, &certified)
                         .boxed()
                 })
                 .collect();
@@ -197,11 +250,38 @@ impl Pass<'_> {
             may_go_on = self.has_succeeded || report.is_complete();
             reports.push(report);
         }
+        remembered.certified = certified;
         Ok(reports)
     }
 
+    /// The certificates of webhooks, with all done that is due.
+    async fn certified(
+        &self,
+        content: &Content,
+        read: &mut ReadObjects,
+        remembered: &Remembered,
+    ) -> Result<Certified, PhasesError> {
+        let known = &remembered.certified;
+        let is_as_left = |serving: &Serving| {
+            let left = remembered.left.get(&serving.secret);
+            left.is_some_and(|left| self.change(&serving.secret, left) != Change::Drift)
+        };
+        let is_enough = known.until.is_some_and(|until| self.now < until);
+        if is_enough && content.servings.iter().all(is_as_left) {
+            return Ok(known.as_left());
+        }
+        let certificates = Certificates {
+            objects: &self.objects,
+            wanted: self.certificates,
+            ahead: self.ahead,
+            now: self.now,
+        };
+        let kept = certificates.keep(content, read).await;
+        kept.map_err(|error| PhasesError::Objects(vec![error]))
+    }
+
     /// Reads every object and looks for collisions. The answer holds the objects as they were read.
-    async fn check(&self, content: &Content) -> Result<BTreeMap<ObjectKey, Read>, PhasesError> {
+    async fn check(&self, content: &Content) -> Result<ReadObjects, PhasesError> {
         let read = content
             .phases
             .iter()
@@ -243,6 +323,7 @@ impl Pass<'_> {
         item: &Item,
         live: Option<Read>,
         left: &BTreeMap<ObjectKey, Left>,
+        certified: &Certified,
     ) -> Result<(ObjectReport, Left), Failed> {
         let change = left.get(&item.key).map(|left| self.change(&item.key, left));
         let live = match (live, change) {
@@ -254,13 +335,36 @@ impl Pass<'_> {
         };
         self.watch(&item.key);
         match self.objects.keep(item, live).await? {
-            Kept::Done { action, object } => Ok(self.left(item.key.clone(), action, &object)),
+            Kept::Done { action, object } => {
+                let (action, object) = self.told(item, action, object, certified).await?;
+                Ok(self.left(item.key.clone(), action, &object))
+            }
             Kept::Collision(conflict) => Err(Failed::Collision(Box::new(Collision {
                 phase,
                 key: item.key.clone(),
                 conflict: *conflict,
             }))),
         }
+    }
+
+    /// Makes sure that an object of ours that calls a webhook trusts its server.
+    async fn told(
+        &self,
+        item: &Item,
+        action: Action,
+        object: Box<Value>,
+        certified: &Certified,
+    ) -> Result<(Action, Box<Value>), ObjectError> {
+        let is_leaving = object.pointer("/metadata/deletionTimestamp").is_some();
+        if action == Action::Progressed || is_leaving {
+            return Ok((action, object));
+        }
+        let told = certified.tell(&self.objects, &item.key, &object).await?;
+        Ok(match (told, action) {
+            (None, action) => (action, object),
+            (Some(told), Action::Idle) => (Action::Updated, Box::new(told)),
+            (Some(told), action) => (action, Box::new(told)),
+        })
     }
 
     /// Reads one object if its status may have changed.
@@ -407,7 +511,10 @@ fn action_of(left: &Left) -> Action {
 }
 
 /// An object as it was read in this pass; none: it was not there.
-struct Read(Option<Value>);
+pub(super) struct Read(pub(super) Option<Value>);
+
+/// What was read in this pass.
+pub(super) type ReadObjects = BTreeMap<ObjectKey, Read>;
 
 /// What came between one object and its report.
 enum Failed {

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Client;
 use kube::api::{Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::api::cluster_object_set::{ObjectReference, ObservedPhase, PhaseObject};
@@ -21,6 +21,7 @@ use crate::apply::objects::Item;
 use crate::apply::phases::{Content, ContentPhase};
 use crate::error::{Classify, Disposition, Reason};
 use crate::identity::request::{self, RequestError, path};
+use crate::render::Provider;
 use crate::revision::name::label_value;
 use crate::revision::pack::{UnpackError, phase_digest, unpack};
 
@@ -214,8 +215,15 @@ impl Reader<'_> {
             .filter(|((namespace, _), _)| namespace == self.system_namespace)
             .filter_map(|((_, name), secret)| (!is_owned(&secret?)).then_some(name))
             .collect();
+        let provider = set.annotations().get(keys::WEBHOOK_CERTIFICATES);
+        let provider = provider.and_then(|word| Provider::parse(word));
         Ok(Resolved {
-            content,
+            content: match provider {
+                Some(Provider::SelfSigned) => content.with_certificates(),
+                Some(Provider::CertManager | Provider::ServiceCa | Provider::None) | None => {
+                    content
+                }
+            },
             digests,
             unowned,
         })

@@ -117,12 +117,25 @@ struct Kind {
 
 #[derive(Default)]
 struct KindState {
+    is_namespaced: bool,
     is_synced: bool,
     /// Since when the watch is not allowed, or the kind not served.
     denied_since: Option<Instant>,
     /// Whether a change of status matters.
     is_probed: bool,
     objects: BTreeMap<Place, Seen>,
+}
+
+impl KindState {
+    /// Where an object is. A manifest may name a namespace although its kind has none; the API server drops it.
+    fn place(&self, key: &ObjectKey) -> Place {
+        let namespace = if self.is_namespaced {
+            key.namespace.clone()
+        } else {
+            String::new()
+        };
+        (namespace, key.name.clone())
+    }
 }
 
 impl std::fmt::Debug for DriftWatches {
@@ -165,6 +178,7 @@ impl DriftWatches {
             }
         }
         let state = Arc::new(Mutex::new(KindState {
+            is_namespaced: resource.is_namespaced,
             is_probed,
             ..KindState::default()
         }));
@@ -190,10 +204,9 @@ impl DriftWatches {
         if !state.is_synced {
             return View::NotYet;
         }
-        let place = (key.namespace.clone(), key.name.clone());
         state
             .objects
-            .get(&place)
+            .get(&state.place(key))
             .map_or(View::Absent, |seen| View::Present(seen.clone()))
     }
 
@@ -206,7 +219,7 @@ impl DriftWatches {
             return;
         };
         let mut state = lock(&kind.state);
-        let place = (key.namespace.clone(), key.name.clone());
+        let place = state.place(key);
         if let Some(known) = state.objects.get(&place)
             && seen.is_older_than(known)
         {
@@ -497,6 +510,40 @@ mod tests {
         }
         watches.note(&key(), seen(&ours));
         assert_eq!(next(&mut triggers).await, "e-1");
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_the_kind_does_not_have_means_nothing() {
+        let server = ApiServer::new();
+        let (watches, mut triggers) = DriftWatches::new(server.client());
+        let kind = (
+            "admissionregistration.k8s.io/v1",
+            "ValidatingWebhookConfiguration",
+        );
+        let mut object = config_map("a", "e-1");
+        (object["apiVersion"], object["kind"]) = (json!(kind.0), json!(kind.1));
+        let key = ObjectKey::of(&object).unwrap();
+        assert_eq!(key.namespace, "n", "as it is rendered");
+        let resource = Resource {
+            group: key.gvk.group.clone(),
+            version: "v1".into(),
+            plural: "validatingwebhookconfigurations".into(),
+            is_namespaced: false,
+        };
+        watches.ensure(&key.gvk, &resource, false);
+        let ours = server.add(&object);
+        watches.note(&key, seen(&ours));
+        while watches.view(&key) == View::NotYet {
+            tokio::task::yield_now().await;
+        }
+        let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/a";
+        server.edit(path, &json!({"data": {"a": "2"}}));
+        while next(&mut triggers).await != "e-1" {}
+        assert_ne!(watches.view(&key), View::Present(seen(&ours)));
+        server.remove(&object);
+        while watches.view(&key) != View::Absent {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[test]

@@ -79,8 +79,8 @@ pub struct Context {
     pub reporter: Reporter,
     /// What a higher major version takes.
     pub major_upgrades: MajorUpgrades,
-    /// Who makes webhook certificates for extensions that have none yet.
-    pub certificates: Provider,
+    /// Who makes webhook certificates for extensions that have none yet; none: what the cluster offers.
+    pub certificates: Option<Provider>,
     /// Wakes extensions.
     pub queue: Queue,
     /// What is known of each extension beside its objects.

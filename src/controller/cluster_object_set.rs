@@ -58,6 +58,8 @@ const LOOK_LATEST: Duration = Duration::from_mins(1);
 const WRITE_ARRIVES: Duration = Duration::from_millis(100);
 /// How often a rollout is looked at that nobody wakes. Where nothing changed, that asks the API server nothing.
 const LOOK_ANYWAY: Duration = Duration::from_secs(15);
+/// The longest time between two looks at certificates, for clocks that are set. Where nothing is due, that asks nothing.
+const CERTIFICATES_LATEST: Duration = Duration::from_hours(24);
 /// How often objects of kinds that are not watched are read.
 pub const REREAD: Duration = Duration::from_mins(10);
 
@@ -218,6 +220,12 @@ fn next(ctx: &Context, set: &ClusterObjectSet, step: &Step) -> Next {
         let left = deadline.duration_since(Timestamp::now());
         Duration::try_from(left).ok().filter(|left| !left.is_zero())
     });
+    let certificates = ctx.memory.certified_until(set).map(|until| {
+        let left = until.duration_since(Timestamp::now());
+        // What is over is due at once.
+        let left = Duration::try_from(left).unwrap_or_default();
+        left.clamp(WRITE_ARRIVES, CERTIFICATES_LATEST)
+    });
     let is_unwatched = ctx.memory.is_unwatched(set);
     let reread = is_unwatched.then_some(REREAD);
     match &step.pass.rollout {
@@ -228,15 +236,15 @@ fn next(ctx: &Context, set: &ClusterObjectSet, step: &Step) -> Next {
         },
         Rollout::TearingDown { .. } => Next::After(TEARDOWN_AGAIN),
         Rollout::Archived => Next::OnChange,
-        Rollout::Complete => reread.map_or(Next::OnChange, Next::After),
+        Rollout::Complete => soonest([reread, certificates]),
         Rollout::InProgress { .. } => {
             let look = is_unwatched.then(|| look_again(age(set)));
-            let times = [until_late, look, Some(LOOK_ANYWAY)];
-            times
-                .into_iter()
-                .flatten()
-                .min()
-                .map_or(Next::OnChange, Next::After)
+            soonest([until_late, look, Some(LOOK_ANYWAY), certificates])
         }
     }
+}
+
+fn soonest<const N: usize>(times: [Option<Duration>; N]) -> Next {
+    let soonest = times.into_iter().flatten().min();
+    soonest.map_or(Next::OnChange, Next::After)
 }

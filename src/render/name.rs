@@ -68,7 +68,7 @@ pub(crate) struct WebhookNames {
 impl WebhookNames {
     pub(crate) fn of(deployment: &str) -> Self {
         let service = bounded(&deployment.replace('.', "-"), "service");
-        let certificate = bounded(&service, "cert");
+        let certificate = certificate_of(&service);
         let issuer = bounded(&certificate, "selfsigned-issuer");
         Self {
             service,
@@ -76,6 +76,11 @@ impl WebhookNames {
             issuer,
         }
     }
+}
+
+/// The name of the Secret that holds the certificate of a Service.
+pub(super) fn certificate_of(service: &str) -> String {
+    bounded(service, "cert")
 }
 
 /// The reasons why `name` is no DNS subdomain, as Kubernetes words them, sorted.

@@ -14,16 +14,18 @@ use crate::api::keys;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnFields([u8; 16]);
 
-/// The entry that our server-side apply left in `managedFields`, hashed; none when there is no such entry.
+/// The entry that our server-side apply left in `managedFields`, hashed together with that of webhook certificates, if
+/// there is one; none when there is no entry of ours.
 pub fn own_fields(metadata: &ObjectMeta) -> Option<OwnFields> {
-    let entry = metadata
-        .managed_fields
-        .iter()
-        .flatten()
-        .find(|entry| is_own_apply(entry))?;
+    let entries = || metadata.managed_fields.iter().flatten();
+    let own = entries().find(|entry| is_own_apply(entry))?;
+    let manager = keys::FIELD_MANAGER_WEBHOOK_CERTIFICATES;
+    let certificates = entries().filter(|entry| is_apply_of(entry, manager));
     let mut hasher = Sha256::new();
-    hasher.update(serde_json::to_vec(&entry.fields_v1).unwrap_or_default());
-    hasher.update(serde_json::to_vec(&entry.time).unwrap_or_default());
+    for entry in [own].into_iter().chain(certificates) {
+        hasher.update(serde_json::to_vec(&entry.fields_v1).unwrap_or_default());
+        hasher.update(serde_json::to_vec(&entry.time).unwrap_or_default());
+    }
     let mut hash = [0; 16];
     for (to, from) in hash.iter_mut().zip(hasher.finalize()) {
         *to = from;
@@ -33,7 +35,12 @@ pub fn own_fields(metadata: &ObjectMeta) -> Option<OwnFields> {
 
 /// Whether an entry of `managedFields` is our server-side apply.
 pub fn is_own_apply(entry: &ManagedFieldsEntry) -> bool {
-    entry.manager.as_deref() == Some(keys::FIELD_MANAGER_OBJECTS)
+    is_apply_of(entry, keys::FIELD_MANAGER_OBJECTS)
+}
+
+/// Whether an entry of `managedFields` is a server-side apply of `manager`.
+pub fn is_apply_of(entry: &ManagedFieldsEntry, manager: &str) -> bool {
+    entry.manager.as_deref() == Some(manager)
         && entry.operation.as_deref() == Some("Apply")
         && entry.subresource.as_deref().unwrap_or_default().is_empty()
 }
@@ -131,5 +138,24 @@ mod tests {
             None
         );
         assert_eq!(own_fields(&ObjectMeta::default()), None);
+    }
+
+    #[test]
+    fn so_does_the_entry_of_webhook_certificates() {
+        let ours = json!({"f:data": {"f:a": {}}});
+        let with = |fields: Value| {
+            let mut metadata = metadata(&ours, "2026-01-01T00:00:00Z", "Apply");
+            let entry = json!({
+                "manager": keys::FIELD_MANAGER_WEBHOOK_CERTIFICATES, "operation": "Apply", "fieldsV1": fields,
+            });
+            let entry = serde_json::from_value(entry).unwrap();
+            metadata.managed_fields.as_mut().unwrap().push(entry);
+            own_fields(&metadata)
+        };
+        let told = with(json!({"f:webhooks": {}}));
+        assert_eq!(told, with(json!({"f:webhooks": {}})));
+        assert_ne!(told, with(json!({})));
+        let before = own_fields(&metadata(&ours, "2026-01-01T00:00:00Z", "Apply"));
+        assert_ne!(told, before);
     }
 }

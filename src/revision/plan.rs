@@ -36,6 +36,8 @@ pub struct Desired {
     pub properties: Option<String>,
     /// Who provides webhook certificates; none if the bundle needs none.
     pub webhook_certificates: Option<String>,
+    /// The demand for new webhook certificates, passed on to the revision.
+    pub rotate_certificates: Option<String>,
     /// What the extension says about its CRDs, passed on to the revision.
     pub crd_deletion: Option<String>,
     /// What is said about its CRDs while it is in force; noted when the revision is made.
@@ -215,6 +217,7 @@ impl Desired {
                 keys::WEBHOOK_CERTIFICATES,
                 self.webhook_certificates.clone(),
             ),
+            (keys::ROTATE_CERTIFICATES, self.rotate_certificates.clone()),
             (keys::CRD_DELETION, self.crd_deletion.clone()),
         ]);
         annotations
@@ -300,6 +303,7 @@ mod tests {
             bundle,
             properties: None,
             webhook_certificates: None,
+            rotate_certificates: None,
             crd_deletion: None,
             crd_findings: Vec::new(),
             progression_probes: default_probes(),

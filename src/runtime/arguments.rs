@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 pub use self::registry::RegistryArguments;
 use crate::apply::teardown;
 use crate::identity::DefaultAccount;
+use crate::render::Provider;
 use crate::resolve::MajorUpgrades;
 use crate::runtime::telemetry::LogFormat;
 use crate::serve::Profile;
@@ -93,6 +94,11 @@ pub struct RunArguments {
     #[arg(long, env = "OXOLM_CRD_DELETION", value_enum, default_value_t)]
     pub crd_deletion: CrdDeletion,
 
+    /// Who makes the certificates of webhooks, for extensions whose first install is still to come: auto is cert-manager
+    /// where it is served, else the service CA of `OpenShift` where that is, else oxolm itself
+    #[arg(long, env = "OXOLM_WEBHOOK_CERTIFICATES", value_enum, default_value_t)]
+    pub webhook_certificates: WebhookCertificates,
+
     /// How images are pulled.
     #[command(flatten)]
     pub registry: RegistryArguments,
@@ -161,6 +167,32 @@ impl From<CrdDeletion> for teardown::CrdDeletion {
         match argument {
             CrdDeletion::KeepIfUsed => Self::KeepIfUsed,
             CrdDeletion::Delete => Self::Delete,
+        }
+    }
+}
+
+/// `--webhook-certificates`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum WebhookCertificates {
+    /// What the cluster offers, else oxolm.
+    #[default]
+    Auto,
+    /// cert-manager.
+    CertManager,
+    /// The service CA of `OpenShift`.
+    ServiceCa,
+    /// oxolm.
+    #[value(name = "self")]
+    SelfSigned,
+}
+
+impl From<WebhookCertificates> for Option<Provider> {
+    fn from(argument: WebhookCertificates) -> Self {
+        match argument {
+            WebhookCertificates::Auto => None,
+            WebhookCertificates::CertManager => Some(Provider::CertManager),
+            WebhookCertificates::ServiceCa => Some(Provider::ServiceCa),
+            WebhookCertificates::SelfSigned => Some(Provider::SelfSigned),
         }
     }
 }

@@ -181,6 +181,11 @@ impl ApiServer {
         });
     }
 
+    /// Lets the write after the next `others` writes fail.
+    pub(crate) fn fail_write_after(&self, others: usize) {
+        self.state().failing_write = Some(others);
+    }
+
     /// Forbids `account` (`namespace:name`) every request whose line (`METHOD path`) begins so.
     pub(crate) fn forbid(&self, account: &str, line: &str) {
         let user = format!("system:serviceaccount:{account}");

@@ -100,7 +100,7 @@ impl Validate {
                     discovery.certificates().await,
                 )
             });
-            examination.on_cluster(&version?, certificates);
+            examination.on_cluster(&version?, certificates?);
         }
         for text in &self.catalogs {
             let (name, source) = source::named(text)?;

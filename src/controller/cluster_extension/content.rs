@@ -73,6 +73,8 @@ impl ContentError {
 pub(super) struct Content {
     /// The objects, as rendered.
     pub(super) objects: Vec<Value>,
+    /// The Secrets that are written while applying.
+    pub(super) secrets: Vec<Value>,
     /// The merged properties, a JSON array; none if it has none.
     pub(super) properties: Option<String>,
     /// Whether it has webhooks, which need certificates.
@@ -217,6 +219,7 @@ fn render_files(
     let manifests = render::render(&bundle, &options)?;
     Ok(Content {
         objects: manifests.objects,
+        secrets: manifests.secrets,
         properties: bundle.properties().map(str::to_owned),
         needs_certificates: !bundle.csv.spec.webhook_definitions.is_empty(),
         min_kube_version: bundle.csv.spec.min_kube_version,
@@ -231,6 +234,7 @@ mod tests {
     fn content(source_bytes: usize) -> Arc<Content> {
         Arc::new(Content {
             objects: Vec::new(),
+            secrets: Vec::new(),
             properties: None,
             needs_certificates: false,
             min_kube_version: String::new(),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use serde_json::Value;
 use tracing::{info, warn};
 
 use super::Context;
@@ -14,7 +13,7 @@ use crate::api::cluster_object_set::CollisionProtection;
 use crate::api::condition::Reason;
 use crate::api::{ClusterExtension, keys};
 use crate::apply::crd_upgrade::CrdUpgradeError;
-use crate::apply::discovery::ServerVersionError;
+use crate::apply::discovery::{DiscoveryError, ServerVersionError};
 use crate::apply::permissions::{PreflightError, Preflighter};
 use crate::apply::revisions::{Ensured, RevisionError};
 use crate::bundle::requirement::{KubernetesError, check_kubernetes, minimum_kubernetes};
@@ -91,15 +90,11 @@ impl Wish {
         ctx.memory.refused.forget(&self.identity.name);
         let image = self.image(ctx, warnings).await?;
         self.bundle.digest = Some(image.digest.to_string());
-        let certificates = self.certificates(ctx);
-        let inputs = self.inputs(certificates);
+        let inputs = self.inputs();
         if ctx.memory.is_settled(&self.identity.name, &inputs) {
             return Ok(None);
         }
-        let rendered = &ctx.memory.rendered;
-        let content = rendered
-            .content(&ctx.fetcher, &self.extension, &image, certificates)
-            .await?;
+        let (content, certificates) = self.content(ctx, &image).await?;
         let mut desired = self.desired(&content, certificates)?;
         let is_taken = |name: &str| ctx.sets.get(name).is_some();
         if matches!(
@@ -108,9 +103,8 @@ impl Wish {
         ) {
             self.check_kubernetes(ctx, &content.min_kube_version)
                 .await?;
-            let objects = &content.objects;
-            self.check_permissions(ctx, &desired, objects).await?;
-            desired.crd_findings = self.check_crds(ctx, objects, warnings).await?;
+            self.check_permissions(ctx, &desired, &content).await?;
+            desired.crd_findings = self.check_crds(ctx, &content.objects, warnings).await?;
         }
         match ctx
             .revisions()
@@ -157,8 +151,9 @@ impl Wish {
         &self,
         ctx: &Context,
         desired: &Desired,
-        objects: &[Value],
+        content: &Content,
     ) -> Result<(), RolloutError> {
+        let objects = [&content.objects[..], &content.secrets].concat();
         let client = ctx.identity.client_for(&self.account)?;
         let asking = Preflighter {
             own: &ctx.client,
@@ -167,7 +162,7 @@ impl Wish {
             accounts: &ctx.accounts,
         };
         ctx.preflight
-            .check(&asking, &self.account, desired.content().as_str(), objects)
+            .check(&asking, &self.account, desired.content().as_str(), &objects)
             .await?;
         Ok(())
     }
@@ -234,22 +229,38 @@ impl Wish {
         )
     }
 
-    /// The provider of the installed revision, else the configured one: it never changes under an installed bundle.
-    fn certificates(&self, ctx: &Context) -> Provider {
-        self.revisions
-            .iter()
-            .rev()
-            .find_map(|revision| {
-                revision
-                    .webhook_certificates
-                    .as_deref()
-                    .and_then(Provider::parse)
-            })
-            .unwrap_or(ctx.certificates)
+    /// What the image holds, rendered for whoever makes its webhook certificates.
+    async fn content(
+        &self,
+        ctx: &Context,
+        image: &CanonicalReference,
+    ) -> Result<(Arc<Content>, Provider), RolloutError> {
+        let rendered = &ctx.memory.rendered;
+        let recorded = self.recorded_provider().or(ctx.certificates);
+        // A bundle without webhooks is the same for all, and most have none.
+        let provider = recorded.unwrap_or(Provider::SelfSigned);
+        let content = rendered
+            .content(&ctx.fetcher, &self.extension, image, provider)
+            .await?;
+        if recorded.is_some() || !content.needs_certificates {
+            return Ok((content, provider));
+        }
+        let provider = ctx.discovery.certificates().await?;
+        let content = rendered
+            .content(&ctx.fetcher, &self.extension, image, provider)
+            .await?;
+        Ok((content, provider))
+    }
+
+    /// The provider that was chosen at the first install: it never changes under an installed bundle.
+    fn recorded_provider(&self) -> Option<Provider> {
+        let recorded =
+            |revision: &Revision| Provider::parse(revision.webhook_certificates.as_deref()?);
+        self.revisions.iter().rev().find_map(recorded)
     }
 
     /// All that the plan depends on, as one text.
-    fn inputs(&self, certificates: Provider) -> String {
+    fn inputs(&self) -> String {
         let annotations: BTreeMap<_, _> = self
             .extension
             .annotations()
@@ -261,11 +272,12 @@ impl Wish {
             .last()
             .map(|one| (&one.name, &one.content, one.is_active(), &one.annotations));
         format!(
-            "{:?} {:?} {annotations:?} {:?} {:?} {certificates:?} {newest:?} {}",
+            "{:?} {:?} {annotations:?} {:?} {:?} {:?} {newest:?} {}",
             self.extension.uid(),
             self.extension.metadata.generation,
             self.account,
             self.bundle,
+            self.recorded_provider(),
             self.revisions.len()
         )
     }
@@ -273,6 +285,7 @@ impl Wish {
     fn desired(&self, content: &Content, certificates: Provider) -> Result<Desired, RolloutError> {
         let marks = object_marks(&self.identity.name, &self.bundle);
         let needs_certificates = content.needs_certificates;
+        let annotation = |key| self.extension.annotations().get(key).cloned();
         Ok(Desired {
             extension: self.identity.clone(),
             account: self.account.clone(),
@@ -280,11 +293,9 @@ impl Wish {
             bundle: self.bundle.clone(),
             properties: content.properties.clone(),
             webhook_certificates: needs_certificates.then(|| certificates.to_string()),
-            crd_deletion: self
-                .extension
-                .annotations()
-                .get(keys::CRD_DELETION)
-                .cloned(),
+            rotate_certificates: annotation(keys::ROTATE_CERTIFICATES)
+                .filter(|_| needs_certificates && certificates == Provider::SelfSigned),
+            crd_deletion: annotation(keys::CRD_DELETION),
             crd_findings: Vec::new(),
             phases: phase::phases(&content.objects, &marks)?,
             progression_probes: probe::default_probes(),
@@ -317,6 +328,8 @@ pub(super) enum RolloutError {
     Revision(#[from] RevisionError),
     #[error(transparent)]
     Phase(#[from] phase::PhaseError),
+    #[error("cannot tell who makes webhook certificates here")]
+    Provider(#[from] DiscoveryError),
     #[error(transparent)]
     ServerVersion(#[from] ServerVersionError),
     #[error(transparent)]
@@ -333,7 +346,9 @@ impl Classify for StuckError {
             RolloutError::Revision(error) => error.disposition(),
             RolloutError::Phase(error) => error.disposition(),
             // Clusters are upgraded.
-            RolloutError::ServerVersion(_) | RolloutError::Kubernetes(_) => Disposition::Retry,
+            RolloutError::Provider(_)
+            | RolloutError::ServerVersion(_)
+            | RolloutError::Kubernetes(_) => Disposition::Retry,
         }
     }
 }

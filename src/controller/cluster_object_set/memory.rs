@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -113,6 +114,12 @@ impl Memory {
         self.lock()
             .get(&set.uid().unwrap_or_default())
             .is_some_and(|entry| !entry.unwatched.is_empty())
+    }
+
+    /// When there is something to do for the certificates of a revision, if it has any.
+    pub fn certified_until(&self, set: &ClusterObjectSet) -> Option<Timestamp> {
+        let entries = self.lock();
+        entries.get(&set.uid()?)?.remembered.certified.until
     }
 
     /// Whether the revision of that UID has `key` among its objects, as far as it is remembered.

@@ -1,12 +1,17 @@
 //! One pass over one revision, as far as it gets. It cannot fail: a failure is an outcome.
 
-#![expect(clippy::disallowed_types, reason = "acts through the account's client")]
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "acts through the account's client, and certificates have a time"
+)]
 
 mod end;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -16,6 +21,7 @@ use crate::api::cluster_object_set::{LifecycleState, ObservedPhase};
 use crate::api::condition::{ConditionType, Reason, is_true};
 use crate::api::object::ObjectKey;
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
+use crate::apply::certificates::{Certified, TOLD};
 use crate::apply::objects::Objects;
 use crate::apply::permissions::Preflighter;
 use crate::apply::phases::{Content, Left, Pass as PhasesPass, PhasesError, Remembered};
@@ -27,6 +33,7 @@ use crate::controller::cluster_object_set::{Context, PLURAL, REREAD};
 use crate::error::{self, Classify, Disposition, Failure};
 use crate::identity::request::{self, RequestError, path};
 use crate::revision::Account;
+use crate::revision::certificates::Wanted;
 use crate::revision::collision::{Claim, CrdOwner};
 use crate::revision::marks::owner_reference;
 use crate::revision::name::label_value;
@@ -195,6 +202,9 @@ impl<'a> Work<'a> {
             probes: &probes,
             has_succeeded: self.has_succeeded(),
             rereads_unwatched,
+            certificates: self.wanted_certificates(),
+            ahead: TOLD,
+            now: Timestamp::now(),
         };
         if pass.is_settled(&entry.remembered) {
             let looked = pass.look(&mut entry.remembered).await;
@@ -225,8 +235,10 @@ impl<'a> Work<'a> {
             Ok(reports) => {
                 entry.read_at = Some(Instant::now());
                 self.note_unwatched(entry);
+                let mut notes = self.repairs(&reports, &before);
+                notes.extend(renewals(&entry.remembered.certified));
                 Step {
-                    notes: self.repairs(&reports, &before),
+                    notes,
                     ..Step::from(rollout(&reports))
                 }
             }
@@ -377,6 +389,15 @@ impl<'a> Work<'a> {
         }]
     }
 
+    fn wanted_certificates(&self) -> Wanted<'_> {
+        let mut siblings = self.claim.siblings.iter();
+        let rotation = self.set.annotations().get(keys::ROTATE_CERTIFICATES);
+        Wanted {
+            rotation: rotation.map(String::as_str),
+            is_superseded: siblings.any(|sibling| sibling.revision > self.claim.revision),
+        }
+    }
+
     fn objects<'b>(&'b self, lives: &'b (dyn Fn(&CrdOwner) -> bool + Sync)) -> Objects<'b> {
         Objects {
             own: &self.ctx.client,
@@ -417,6 +438,15 @@ impl<'a> Work<'a> {
         finalizers.push(keys::FINALIZER_TEARDOWN.to_owned());
         write_finalizers(self.ctx, self.set, &finalizers).await
     }
+}
+
+/// What there is to tell of certificates.
+fn renewals(certified: &Certified) -> impl Iterator<Item = Note> {
+    certified.renewed.iter().map(|secret| Note {
+        reason: "CertificateRenewed",
+        text: format!("renewed the webhook certificate in {secret}"),
+        is_warning: false,
+    })
 }
 
 /// Replaces the finalizers of the object as we saw it.

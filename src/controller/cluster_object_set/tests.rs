@@ -110,6 +110,7 @@ fn desired(version: &str, manifests: &[Value]) -> Desired {
         bundle,
         properties: None,
         webhook_certificates: None,
+        rotate_certificates: None,
         crd_deletion: None,
         crd_findings: Vec::new(),
         progression_probes: default_probes(),

@@ -1,6 +1,7 @@
 //! Who owns which field: a simple model of server-side apply.
 //!
-//! Objects are maps of fields, every list is one field, except that owner references are told apart by UID.
+//! Objects are maps of fields, every list is one field, except that owner references are told apart by UID, and webhooks
+//! by name.
 
 use std::collections::BTreeSet;
 
@@ -52,9 +53,15 @@ fn leaves(value: &Value, path: String, paths: &mut BTreeSet<String>) {
     }
 }
 
-/// `object` with its owner references as a map by UID.
+/// `object` with its owner references as a map by UID, and its webhooks as one by name.
 pub(super) fn keyed(object: &Value) -> Value {
     let mut object = object.clone();
+    if let Some(Value::Array(webhooks)) = object.get_mut("webhooks").map(Value::take) {
+        let named = webhooks
+            .into_iter()
+            .map(|webhook| (webhook["name"].as_str().unwrap().to_owned(), webhook));
+        object["webhooks"] = Value::Object(named.collect());
+    }
     if let Some(owners) = object.pointer_mut("/metadata/ownerReferences") {
         let map: Map<String, Value> = owners
             .as_array()
@@ -78,6 +85,9 @@ pub(super) fn keyed(object: &Value) -> Value {
 
 /// The reverse of [`keyed`].
 pub(super) fn listed(mut object: Value) -> Value {
+    if let Some(Value::Object(webhooks)) = object.get_mut("webhooks").map(Value::take) {
+        object["webhooks"] = webhooks.into_iter().map(|(_, webhook)| webhook).collect();
+    }
     let owners = object.pointer("/metadata/ownerReferences").cloned();
     if let (Some(Value::Object(map)), Some(metadata)) = (owners, object["metadata"].as_object_mut())
     {

@@ -59,6 +59,8 @@ pub(super) struct State {
     pub(super) log: Vec<Logged>,
     pub(super) drained: usize,
     pub(super) failures: Vec<Failure>,
+    /// How many writes there are before the one that fails.
+    pub(super) failing_write: Option<usize>,
     pub(super) forbidden: Vec<(String, String)>,
     pub(super) rules: BTreeMap<String, Vec<(String, Value)>>,
     pub(super) incomplete: Option<BTreeSet<String>>,
@@ -85,6 +87,20 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
         true,
     ),
     ("apps", "v1", "Deployment", "deployments", true),
+    (
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        false,
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        false,
+    ),
     (
         "apiextensions.k8s.io",
         "v1",
@@ -169,6 +185,7 @@ impl State {
             log: Vec::new(),
             drained: 0,
             failures: Vec::new(),
+            failing_write: None,
             forbidden: Vec::new(),
             rules: BTreeMap::new(),
             incomplete: None,
@@ -356,6 +373,11 @@ impl State {
         let time = self.time();
         let metadata = &mut object["metadata"];
         metadata["uid"] = json!(format!("uid-{}", self.version));
+        if Target::of(path).namespace.is_none()
+            && let Some(metadata) = metadata.as_object_mut()
+        {
+            metadata.remove("namespace");
+        }
         metadata["creationTimestamp"] = json!(time);
         metadata["generation"] = json!(1);
         if object["kind"] == "Namespace" {

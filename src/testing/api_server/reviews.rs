@@ -26,6 +26,16 @@ impl State {
                 return Some(Refusal::new(failure.code, reason, failure.message));
             }
         }
+        let is_write = ["POST", "PATCH", "DELETE"]
+            .iter()
+            .any(|verb| line.starts_with(verb));
+        if let Some(others) = self.failing_write.filter(|_| is_write) {
+            self.failing_write = others.checked_sub(1);
+            if others == 0 {
+                let message = "the test wants this write to fail";
+                return Some(Refusal::new(500, "InternalError", message));
+            }
+        }
         let is_forbidden = |(denied, beginning): &(String, String)| {
             denied == user && line.starts_with(beginning.as_str())
         };
