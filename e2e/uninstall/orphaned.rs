@@ -57,9 +57,14 @@ pub(crate) async fn what_is_orphaned_stays_and_is_taken_back(
             .flatten()
             .filter(|set| set["spec"]["lifecycleState"] == "Active")
             .collect();
-        Ok(active.len() == 1 && active[0]["metadata"]["uid"] != old)
+        let is_complete = |set: &Value| {
+            let mut conditions = set["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.any(|one| one["type"] == "Succeeded" && one["status"] == "True")
+        };
+        Ok(active.len() == 1 && active[0]["metadata"]["uid"] != old && is_complete(active[0]))
     };
-    until_true(&stage.cluster, "there is another revision", is_replaced).await?;
+    let what = "another revision has taken everything over";
+    until_true(&stage.cluster, what, is_replaced).await?;
     stage.until_installed("1.1.0").await?;
     ensure!(stage.uids().await? == before, "nothing is made anew");
     stage.clear().await?;
