@@ -78,10 +78,15 @@ pub(crate) async fn both_revisions_are_told(cluster: Arc<Cluster>) -> anyhow::Re
         )
         .await?;
     let extension = stage
-        .until("both revisions are active", |extension| {
-            active(extension) == ["both-told-1", "both-told-2"]
-                && shape(extension, ConditionType::Progressing) == "True/RollingOut"
-        })
+        .until(
+            "both revisions are told, the new one with why",
+            |extension| {
+                active(extension) == ["both-told-1", "both-told-2"]
+                    && shape(extension, ConditionType::Progressing) == "True/RollingOut"
+                    && is_told(extension, ConditionType::Progressing, "RollingOut")
+                    && is_told(extension, ConditionType::Available, "ProbeFailure")
+            },
+        )
         .await?;
     ensure!(shape(&extension, ConditionType::Installed) == "True/Succeeded");
     let status = extension.status.unwrap_or_default();
@@ -90,16 +95,17 @@ pub(crate) async fn both_revisions_are_told(cluster: Arc<Cluster>) -> anyhow::Re
             .install
             .is_some_and(|install| install.bundle.version == "1.0.0")
     );
-    let rolling = &status.active_revisions[1].conditions;
-    for (kind, reason) in [
-        (ConditionType::Progressing, "RollingOut"),
-        (ConditionType::Available, "ProbeFailure"),
-    ] {
-        let found = condition::find(rolling, kind);
-        ensure!(found.is_some_and(|one| one.reason == reason), "{rolling:?}");
-    }
     stage.remove(&stage.settings_path(), &json!({})).await?;
     stage.until_exists(&stage.settings_path(), true).await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
+}
+
+/// Whether the newest active revision's condition has this reason in the status of its extension.
+fn is_told(extension: &ClusterExtension, kind: ConditionType, reason: &str) -> bool {
+    let status = extension.status.as_ref();
+    let newest = status.and_then(|status| status.active_revisions.last());
+    newest
+        .and_then(|newest| condition::find(&newest.conditions, kind))
+        .is_some_and(|found| found.reason == reason)
 }
