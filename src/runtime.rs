@@ -55,11 +55,13 @@ use crate::identity::accounts::{self, Accounts};
 use crate::identity::{ExcludedNamespaces, Identity};
 use crate::runtime::arguments::{AccountPolicy, RunArguments};
 use crate::runtime::health::Readiness;
-use crate::runtime::lease::{Kept, Seat};
+use crate::runtime::lease::{Kept, LEASE_DURATION, RENEW_DEADLINE, Seat};
 use crate::serve::{self, Served};
 
 /// How long the reconcilers may go on after a stop before they are cut off.
 const DRAIN: Duration = Duration::from_secs(10);
+/// The same when the lease is lost: until then nobody else can have taken it.
+const DRAIN_LOST: Duration = LEASE_DURATION.saturating_sub(RENEW_DEADLINE);
 /// Catalogs looked at at the same time: most wait for a registry, and those that work take turns in `fetch`.
 const CATALOG_CONCURRENCY: u16 = 64;
 /// Extensions and revisions reconciled at the same time.
@@ -314,27 +316,42 @@ impl Parts {
         if !self.may_write(arguments).await? {
             return Ok(());
         }
-        if !seat.acquire(&self.stop, |_why| {}).await {
+        let Some(since) = seat.acquire(&self.stop, |_why| {}).await else {
             return Ok(());
-        }
+        };
         let (stop, readiness, client, namespace) = (
             self.stop.clone(),
             self.readiness.clone(),
             self.client.clone(),
             self.namespace.clone(),
         );
-        let mut tasks = self.start_leading(arguments).await;
         let lost = CancellationToken::new();
         let rivals = watch_for_rivals(&client, &namespace, &readiness, &lost);
-        let kept = tokio::select! {
-            kept = seat.keep(&stop) => kept,
-            () = rivals => Kept::Lost("is not enough: another controller of this API is running".to_owned()),
+        let kept = async {
+            tokio::select! {
+                kept = seat.keep(since, &stop) => kept,
+                () = rivals => Kept::Lost("is not enough: another controller of this API is running".to_owned()),
+            }
+        };
+        tokio::pin!(kept);
+        // Caches take their time to fill: the lease is renewed meanwhile.
+        let started = tokio::select! {
+            tasks = self.start_leading(arguments) => Ok(tasks),
+            kept = &mut kept => Err(kept),
+        };
+        let (mut tasks, kept) = match started {
+            Ok(tasks) => (tasks, kept.await),
+            Err(kept) => (JoinSet::new(), kept),
         };
         stop.cancel();
+        let drain = match kept {
+            Kept::Stopped => DRAIN,
+            Kept::Lost(_) => DRAIN_LOST,
+        };
         let drained =
-            tokio::time::timeout(DRAIN, async { while tasks.join_next().await.is_some() {} }).await;
+            tokio::time::timeout(drain, async { while tasks.join_next().await.is_some() {} }).await;
         if drained.is_err() {
-            warn!(seconds = DRAIN.as_secs(), "passes under way were cut off");
+            warn!(seconds = drain.as_secs(), "passes under way were cut off");
             tasks.shutdown().await;
         }
         match kept {

@@ -37,11 +37,30 @@ pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 /// How every identity of ours begins; whoever holds the lease with another one is another controller.
 pub const IDENTITY_PREFIX: &str = "oxolm_";
 
+/// The times of one seat.
+#[derive(Debug, Clone, Copy)]
+struct Timing {
+    lease: Duration,
+    renew_deadline: Duration,
+    renew: Duration,
+    retry: Duration,
+}
+
+impl Timing {
+    const REAL: Self = Self {
+        lease: LEASE_DURATION,
+        renew_deadline: RENEW_DEADLINE,
+        renew: RENEW_PERIOD,
+        retry: RETRY_PERIOD,
+    };
+}
+
 /// A seat to wait for.
 #[derive(Debug, Clone)]
 pub struct Seat {
     api: Api<Lease>,
     identity: String,
+    timing: Timing,
 }
 
 /// What was last seen of the lease, and when on our clock.
@@ -85,30 +104,47 @@ impl Seat {
         Self {
             api: Api::namespaced(client, namespace),
             identity,
+            timing: Timing::REAL,
         }
     }
 
-    /// Waits until this process leads. False when `stop` came first.
-    pub async fn acquire(&self, stop: &CancellationToken, mut on_wait: impl FnMut(&str)) -> bool {
+    /// Waits until this process leads; since when. None when `stop` came first.
+    ///
+    /// It leads from the moment that it asked: to others the lease may be as old as that.
+    pub async fn acquire(
+        &self,
+        stop: &CancellationToken,
+        mut on_wait: impl FnMut(&str),
+    ) -> Option<Instant> {
         let mut seen = Seen::default();
         loop {
-            match self.attempt(&mut seen).await {
-                Ok(None) => {
+            let asked = Instant::now();
+            let attempt = tokio::time::timeout(self.timing.renew_deadline, self.attempt(&mut seen));
+            match attempt.await {
+                Ok(Ok(None)) => {
                     info!(identity = self.identity, "leading");
-                    return true;
+                    return Some(asked);
                 }
-                Ok(Some(holder)) => {
+                Ok(Ok(Some(holder))) => {
                     on_wait(&format!("lease {} is held by {holder}", keys::LEASE_NAME));
                 }
-                Err(error) => {
+                Ok(Err(error)) => {
                     let error = crate::error::chain(&error);
                     on_wait(&format!("cannot take lease {}: {error}", keys::LEASE_NAME));
                     warn!(error, "cannot take the lease");
                 }
+                Err(_elapsed) => {
+                    let silence = "the API server does not answer";
+                    on_wait(&format!(
+                        "cannot take lease {}: {silence}",
+                        keys::LEASE_NAME
+                    ));
+                    warn!(error = silence, "cannot take the lease");
+                }
             }
             tokio::select! {
-                () = stop.cancelled() => return false,
-                () = tokio::time::sleep(RETRY_PERIOD) => {}
+                () = stop.cancelled() => return None,
+                () = tokio::time::sleep(self.timing.retry) => {}
             }
         }
     }
@@ -147,7 +183,7 @@ impl Seat {
         let transitions = before.and_then(|spec| spec.lease_transitions).unwrap_or(0);
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
+            lease_duration_seconds: i32::try_from(self.timing.lease.as_secs()).ok(),
             acquire_time: kept
                 .and_then(|spec| spec.acquire_time.clone())
                 .or_else(|| Some(now.clone())),
@@ -161,19 +197,21 @@ impl Seat {
         }
     }
 
-    /// Renews until `stop` comes (the lease is given back then) or it is lost.
-    pub async fn keep(&self, stop: &CancellationToken) -> Kept {
-        let mut renewed = Instant::now();
+    /// Renews what was acquired at `renewed`, until `stop` comes (the lease is given back then) or it is lost.
+    pub async fn keep(&self, mut renewed: Instant, stop: &CancellationToken) -> Kept {
         loop {
+            let lost = renewed + self.timing.renew_deadline;
+            let again = (Instant::now() + self.timing.renew).min(lost);
             tokio::select! {
                 () = stop.cancelled() => return Kept::Stopped,
-                () = tokio::time::sleep(RENEW_PERIOD) => {}
+                () = tokio::time::sleep_until(again) => {}
             }
+            let asked = Instant::now();
             let mut seen = Seen::default();
-            let attempt = tokio::time::timeout(RENEW_DEADLINE, self.attempt(&mut seen)).await;
-            match attempt {
+            // However long it waits for an answer, it ends in time: the lease is somebody else's soon.
+            match tokio::time::timeout_at(lost, self.attempt(&mut seen)).await {
                 Ok(Ok(None)) => {
-                    renewed = Instant::now();
+                    renewed = asked;
                     debug!("renewed the lease");
                     continue;
                 }
@@ -184,10 +222,10 @@ impl Seat {
                 ),
                 Err(_elapsed) => warn!("cannot renew the lease: the API server does not answer"),
             }
-            if renewed.elapsed() >= RENEW_DEADLINE {
+            if renewed.elapsed() >= self.timing.renew_deadline {
                 return Kept::Lost(format!(
                     "could not be renewed for {} s",
-                    RENEW_DEADLINE.as_secs()
+                    self.timing.renew_deadline.as_secs()
                 ));
             }
         }
@@ -210,7 +248,7 @@ impl Seat {
                 .await
                 .map(|_| ())
         };
-        match tokio::time::timeout(RENEW_DEADLINE, released).await {
+        match tokio::time::timeout(self.timing.renew_deadline, released).await {
             Ok(Ok(())) => info!("released the lease"),
             Ok(Err(error)) => warn!(
                 error = crate::error::chain(&error as &kube::Error),
@@ -232,7 +270,12 @@ pub enum Kept {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
     use super::*;
+    use crate::testing::api_server::{ApiServer, Wire};
 
     fn spec(holder: &str, seconds: i32) -> LeaseSpec {
         LeaseSpec {
@@ -266,5 +309,84 @@ mod tests {
         assert_eq!(seen.unchanged_for(&lease, later), Duration::from_secs(9));
         lease.renew_time = Some(MicroTime(Timestamp::from_second(7).unwrap()));
         assert_eq!(seen.unchanged_for(&lease, later), Duration::ZERO);
+    }
+
+    /// A third of the real times: a lease holds for 5 s.
+    fn seat(server: &ApiServer, wire: &Wire, name: &str) -> Seat {
+        let mut seat = Seat::new(server.client_over(wire), "system", name);
+        let real = Timing::REAL;
+        seat.timing = Timing {
+            lease: real.lease / 3,
+            renew_deadline: real.renew_deadline / 3,
+            renew: real.renew / 3,
+            retry: real.retry / 3,
+        };
+        seat
+    }
+
+    fn server() -> ApiServer {
+        let server = ApiServer::new();
+        server
+            .add(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "system"}}));
+        server
+    }
+
+    /// Waits until `seat` leads, and notes that it does for as long as it does.
+    async fn lead(seat: &Seat, leading: &AtomicUsize) {
+        let stop = CancellationToken::new();
+        let since = seat.acquire(&stop, |_| {}).await.unwrap();
+        assert_eq!(leading.fetch_add(1, Ordering::SeqCst), 0, "two lead");
+        assert!(matches!(seat.keep(since, &stop).await, Kept::Lost(_)));
+        leading.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Until `seat` leads.
+    async fn led(seat: &Seat) {
+        let stop = CancellationToken::new();
+        seat.acquire(&stop, |_| {}).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_leader_that_is_cut_off_ends_before_another_begins() {
+        let (server, cut_off, whole) = (server(), Wire::default(), Wire::default());
+        let (first, second) = (seat(&server, &cut_off, "a"), seat(&server, &whole, "b"));
+        let leading = AtomicUsize::new(0);
+        let follower = async {
+            while leading.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+            // One renewal fails at once, the next is never answered.
+            let path = "/apis/coordination.k8s.io/v1/namespaces/system/leases/9c4404e7.operatorframework.io";
+            server.fail_next(&format!("GET {path}"), 503);
+            tokio::time::sleep(first.timing.renew * 3 / 2).await;
+            cut_off.cut();
+            led(&second).await;
+            assert_eq!(leading.load(Ordering::SeqCst), 0, "two lead");
+        };
+        tokio::join!(lead(&first, &leading), follower);
+    }
+
+    #[tokio::test]
+    async fn who_learns_too_late_that_it_may_lead_does_not() {
+        let (server, cut_off, whole) = (server(), Wire::default(), Wire::default());
+        let (first, second) = (seat(&server, &cut_off, "a"), seat(&server, &whole, "b"));
+        let leading = AtomicUsize::new(0);
+        // It makes the lease, and is not told.
+        cut_off.cut_by(http::Method::POST);
+        let follower = async {
+            tokio::time::sleep(second.timing.retry).await;
+            led(&second).await;
+            cut_off.mend();
+            // Whoever leads now renews; the other one sees it.
+            let stop = CancellationToken::new();
+            let kept = second.keep(Instant::now(), &stop);
+            let until = tokio::time::sleep(second.timing.lease);
+            tokio::select! { kept = kept => panic!("{kept:?}"), () = until => {} }
+        };
+        tokio::select! {
+            () = lead(&first, &leading) => panic!("it led"),
+            () = follower => {}
+        }
+        assert_eq!(leading.load(Ordering::SeqCst), 0);
     }
 }

@@ -3,13 +3,14 @@
 //! It keeps objects with uid, resourceVersion, generation and managedFields; knows POST, GET, LIST, WATCH, the
 //! patches (JSON, merge, server-side apply with ownership of fields), DELETE with preconditions and finalizers, the
 //! status subresource, discovery, and the access reviews. It does not validate, default or collect garbage. Every
-//! request is logged with the user that it was done as; tests let requests fail or be forbidden.
+//! request is logged with the user that it was done as; tests let requests fail, be forbidden, or get lost.
 
 #![expect(
     clippy::disallowed_types,
     reason = "the fake hands out a client that talks to it"
 )]
 
+mod faults;
 mod fields;
 mod objects;
 mod reviews;
@@ -24,6 +25,8 @@ use kube::Client;
 use serde_json::{Value, json};
 use tower::service_fn;
 
+use faults::Disturbance;
+pub(crate) use faults::Wire;
 use objects::{Event, Failure, State};
 
 /// The user of requests that impersonate nobody.
@@ -230,9 +233,16 @@ impl ApiServer {
         let call = Call::of(request).await;
         let mut state = self.state();
         let line = call.line();
-        let result = state
-            .refusal(&call.user, &line)
-            .map_or_else(|| state.call(&call), Err);
+        let refusal = state.refusal(&call.user, &line);
+        let result = match state.disturbance(&line) {
+            Some(Disturbance::NotDone) => Err(faults::failure()),
+            Some(Disturbance::AnswerLost) => {
+                // What would have been answered is nobody's to know.
+                drop(refusal.map_or_else(|| state.call(&call), Err));
+                Err(faults::failure())
+            }
+            None => refusal.map_or_else(|| state.call(&call), Err),
+        };
         let code = match &result {
             Ok(_) => 200,
             Err(refusal) => refusal.code.as_u16(),

@@ -12,6 +12,7 @@ use futures::channel::mpsc::UnboundedSender;
 use http::{Method, Response};
 use serde_json::{Value, json};
 
+use super::faults::Faults;
 use super::{Call, Logged, Refusal, Target, fields, ok, stream};
 use crate::api::object::Gvk;
 
@@ -65,6 +66,8 @@ pub(super) struct State {
     pub(super) rules: BTreeMap<String, Vec<(String, Value)>>,
     pub(super) incomplete: Option<BTreeSet<String>>,
     pub(super) server_version: String,
+    pub(super) faults: Option<Faults>,
+    pub(super) seconds_ahead: i64,
     version: u64,
     events: Vec<Event>,
     watches: Vec<Watch>,
@@ -131,6 +134,7 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
         false,
     ),
     ("events.k8s.io", "v1", "Event", "events", true),
+    ("coordination.k8s.io", "v1", "Lease", "leases", true),
     (
         "authorization.k8s.io",
         "v1",
@@ -190,6 +194,8 @@ impl State {
             rules: BTreeMap::new(),
             incomplete: None,
             server_version: "v1.33.1".to_owned(),
+            faults: None,
+            seconds_ahead: 0,
             version: 100,
             events: Vec::new(),
             watches: Vec::new(),
@@ -218,6 +224,7 @@ impl State {
             (Method::GET, None) => Ok(ok(&self.list(call, &kind))),
             (Method::GET, Some(_)) => self.read(target).map(|object| ok(&object)),
             (Method::POST, None) => self.create(call, &kind).map(|object| ok(&object)),
+            (Method::PUT, Some(_)) => self.put(call).map(|object| ok(&object)),
             (Method::PATCH, Some(_)) => self.patch(call).map(|object| ok(&object)),
             (Method::DELETE, Some(_)) => self.delete(call).map(|object| ok(&object)),
             _ => Err(Refusal::new(
@@ -412,6 +419,16 @@ impl State {
         });
     }
 
+    fn put(&mut self, call: &Call) -> Result<Value, Refusal> {
+        let before = self.read(&call.target)?;
+        let mut object = call.json();
+        check_version(object["metadata"]["resourceVersion"].as_str(), &before)?;
+        for given in ["uid", "creationTimestamp", "generation", "managedFields"] {
+            object["metadata"][given] = before["metadata"][given].clone();
+        }
+        Ok(self.replace(&call.target.object(), &before, object))
+    }
+
     fn patch(&mut self, call: &Call) -> Result<Value, Refusal> {
         let path = call.target.object();
         let manager = call
@@ -534,7 +551,8 @@ impl State {
             }
         }
         if object["metadata"].get("deletionTimestamp").is_none() {
-            object["metadata"]["deletionTimestamp"] = json!(jiff::Timestamp::now().to_string());
+            let now = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(self.seconds_ahead);
+            object["metadata"]["deletionTimestamp"] = json!(now.to_string());
         }
         if object["kind"] == "CustomResourceDefinition" {
             let plural = object["spec"]["names"]["plural"].clone();
