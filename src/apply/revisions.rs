@@ -5,18 +5,17 @@
 
 #![expect(clippy::disallowed_types, reason = "writes revisions")]
 
+mod content;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::api::cluster_object_set::LifecycleState;
 use crate::api::{GROUP, VERSION, keys};
 use crate::apply::objects::metadata_of;
-use crate::apply::secrets;
 use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, RequestError, path};
-use crate::revision::name::label_value;
 use crate::revision::pack::{PackError, Packed, pack};
 use crate::revision::plan::{Desired, RevisionPlan, expired, free_number, plan};
 use crate::revision::{Belonging, Extension, Revision};
@@ -55,6 +54,16 @@ pub enum RevisionError {
         /// Why.
         #[source]
         source: RequestError,
+    },
+    /// A Secret of an earlier revision stands in the way.
+    #[error(
+        "creating new Revision: {name}: Secret {secret} of an earlier revision is still being deleted"
+    )]
+    Leaving {
+        /// The revision's name.
+        name: String,
+        /// The Secret's name.
+        secret: String,
     },
     /// The newest revision could not be patched.
     #[error("patching {name} Revision")]
@@ -107,6 +116,7 @@ impl Classify for RevisionError {
         match self {
             Self::Pack(error) => error.disposition(),
             Self::Create { .. }
+            | Self::Leaving { .. }
             | Self::Patch { .. }
             | Self::TakeBack { .. }
             | Self::DropSecrets { .. }
@@ -169,8 +179,9 @@ impl Revisions<'_> {
             }
             RevisionPlan::Create { number, name } => {
                 for revision in expired(existing) {
-                    self.delete(revision).await?;
-                    self.drop_secrets(&revision.name, &[]).await?;
+                    if self.delete(revision).await? {
+                        self.drop_secrets(&revision.name, &[]).await?;
+                    }
                 }
                 self.create(number, name, desired, is_taken).await
             }
@@ -324,9 +335,7 @@ impl Revisions<'_> {
             name: name.to_owned(),
             source,
         };
-        secrets::create(self.client, &packed.secrets)
-            .await
-            .map_err(failed)?;
+        self.place(name, &packed.secrets).await?;
         let set = desired.object_set(name, number, packed.phases.clone());
         let url = path(GROUP, VERSION, None, PLURAL);
         let manager = keys::FIELD_MANAGER_REVISIONS;
@@ -351,90 +360,6 @@ impl Revisions<'_> {
             controller: Some(true),
             block_owner_deletion: None,
         }))
-    }
-
-    /// Gives the Secrets their owner, and removes those that an interrupted attempt with other content left.
-    async fn finish(
-        &self,
-        name: &str,
-        packed: &Packed,
-        owner: &OwnerReference,
-    ) -> Result<(), RevisionError> {
-        let names: Vec<String> = packed
-            .secrets
-            .iter()
-            .filter_map(|secret| secret.metadata.name.clone())
-            .collect();
-        secrets::own(self.client, self.system_namespace, &names, owner)
-            .await
-            .map_err(|source| RevisionError::Create {
-                name: name.to_owned(),
-                source,
-            })?;
-        self.drop_secrets(name, &names).await
-    }
-
-    /// Deletes the Secrets of the extension that have no owner to go with: of revisions that are gone, or that were
-    /// restored when they were archived already. What is to be taken down needs its Secrets.
-    async fn drop_leftovers(&self, existing: &[Revision]) -> Result<(), RevisionError> {
-        let mut labels = existing.iter().map(|revision| &revision.labels);
-        let Some(owner) = labels.find_map(|labels| labels.get(keys::OWNER_NAME)) else {
-            return Ok(());
-        };
-        let needed: Vec<String> = existing
-            .iter()
-            .filter(|revision| revision.state == LifecycleState::Active)
-            .map(|revision| label_value(&revision.name))
-            .collect();
-        let failed = |source| RevisionError::DropSecrets {
-            name: owner.clone(),
-            source,
-        };
-        let url = path("", "v1", Some(self.system_namespace), "secrets");
-        let selector = format!("{}={owner}", keys::OWNER_NAME);
-        let found = request::select(self.client, &url, &selector).await;
-        for secret in &found.map_err(failed)? {
-            let metadata = metadata_of(secret);
-            let is_needed = metadata
-                .labels
-                .as_ref()
-                .and_then(|labels| labels.get(keys::REVISION_NAME))
-                .is_none_or(|name| needed.contains(name));
-            if is_needed || !metadata.owner_references.unwrap_or_default().is_empty() {
-                continue;
-            }
-            let name = metadata.name.unwrap_or_default();
-            request::delete(self.client, &url, &name, &DeleteParams::default())
-                .await
-                .map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    /// Deletes the Secrets of revision `name` but those in `wanted` and those that have an owner.
-    async fn drop_secrets(&self, name: &str, wanted: &[String]) -> Result<(), RevisionError> {
-        let failed = |source| RevisionError::Create {
-            name: name.to_owned(),
-            source,
-        };
-        let url = path("", "v1", Some(self.system_namespace), "secrets");
-        let selector = format!("{}={}", keys::REVISION_NAME, label_value(name));
-        let found = request::select(self.client, &url, &selector)
-            .await
-            .map_err(failed)?;
-        for secret in &found {
-            let metadata = metadata_of(secret);
-            let is_owned = metadata
-                .owner_references
-                .is_some_and(|owners| !owners.is_empty());
-            let secret_name = metadata.name.unwrap_or_default();
-            if !is_owned && !wanted.contains(&secret_name) {
-                request::delete(self.client, &url, &secret_name, &DeleteParams::default())
-                    .await
-                    .map_err(failed)?;
-            }
-        }
-        Ok(())
     }
 
     async fn patch(&self, name: &str, patch: Value) -> Result<(), RevisionError> {

@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::api::cluster_object_set::{ObjectReference, ObservedPhase, PhaseObject};
 use crate::api::object::{InvalidObject, ObjectKey};
 use crate::api::{ClusterObjectSet, keys};
-use crate::apply::objects::Item;
+use crate::apply::objects::{Item, metadata_of};
 use crate::apply::phases::{Content, ContentPhase};
 use crate::error::{Classify, Disposition, Reason};
 use crate::identity::request::{self, RequestError, path};
@@ -362,20 +362,43 @@ fn change(observed: &[ObservedPhase], now: &[ObservedPhase]) -> Option<String> {
     })
 }
 
-/// Creates Secrets without owner. One that is there already is what it should be: its name holds a hash of its data.
+/// Creates a Secret without owner; the one that is there instead, if there is one of that name.
 ///
 /// # Errors
-/// When the API server refuses one.
-pub async fn create(client: &Client, secrets: &[Secret]) -> Result<(), RequestError> {
-    for secret in secrets {
-        let namespace = secret.metadata.namespace.as_deref();
-        let url = path("", "v1", namespace, "secrets");
-        match request::create(client, &url, keys::FIELD_MANAGER_REVISIONS, secret).await {
-            Err(error) if !error.is_already_exists() => return Err(error),
-            Ok(_) | Err(_) => {}
+/// When the API server refuses, or the one that was there is gone again.
+pub async fn create(client: &Client, secret: &Secret) -> Result<Option<Value>, RequestError> {
+    let url = path("", "v1", secret.metadata.namespace.as_deref(), "secrets");
+    match request::create(client, &url, keys::FIELD_MANAGER_REVISIONS, secret).await {
+        Ok(_) => Ok(None),
+        Err(error) if error.is_already_exists() => {
+            let name = secret.metadata.name.as_deref().unwrap_or_default();
+            let found = request::get(client, &url, name).await?;
+            found.map(Some).ok_or(error)
         }
+        Err(error) => Err(error),
     }
-    Ok(())
+}
+
+/// Deletes this very Secret.
+///
+/// # Errors
+/// When the API server refuses.
+pub async fn remove(client: &Client, secret: &Value) -> Result<(), RequestError> {
+    let metadata = metadata_of(secret);
+    let url = path("", "v1", metadata.namespace.as_deref(), "secrets");
+    let parameters = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: metadata.uid,
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    let name = metadata.name.unwrap_or_default();
+    match request::delete(client, &url, &name, &parameters).await {
+        // A conflict: another one has that name now.
+        Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Makes `owner` the controller of Secrets, so that they go when it goes.
@@ -546,11 +569,9 @@ mod tests {
             .add(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "system"}}));
         let wanted: Secret = serde_json::from_value(secret("system", "s", "e-1", true)).unwrap();
         let client = server.client();
-        for _ in 0..2 {
-            create(&client, std::slice::from_ref(&wanted))
-                .await
-                .unwrap();
-        }
+        assert_eq!(create(&client, &wanted).await.unwrap(), None);
+        let found = create(&client, &wanted).await.unwrap();
+        assert_eq!(found.unwrap()["metadata"]["name"], "s");
         let owner = OwnerReference {
             uid: "u".into(),
             ..OwnerReference::default()

@@ -20,13 +20,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
+use thiserror::Error;
 use tracing::{info, warn};
 
 use crate::api::condition::{ConditionType, find};
 use crate::api::{ClusterObjectSet, ClusterObjectSetStatus, GROUP, VERSION, keys};
 use crate::apply::discovery::Discovery;
 use crate::apply::permissions::Preflight;
-use crate::apply::revisions::Revisions;
+use crate::apply::revisions::{RevisionError, Revisions};
 use crate::apply::teardown::CrdDeletion;
 use crate::apply::watch::DriftWatches;
 use crate::controller::informer::Informer;
@@ -124,13 +125,24 @@ pub async fn reconcile(ctx: Arc<Context>, set: Arc<ClusterObjectSet>) -> Next {
     }
 }
 
+/// Why a pass is not over, although it knows what to say.
+#[derive(Debug, Error)]
+enum ReportError {
+    /// The status could not be written.
+    #[error("cannot write the status")]
+    Status(#[from] request::RequestError),
+    /// A revision that this one replaces could not be archived.
+    #[error(transparent)]
+    Archive(#[from] RevisionError),
+}
+
 /// Writes the status if it differs, tells about transitions, and archives the revisions that this one replaces.
 async fn report(
     ctx: &Context,
     set: &ClusterObjectSet,
     step: &Step,
     status: ClusterObjectSetStatus,
-) -> Result<(), request::RequestError> {
+) -> Result<(), ReportError> {
     let before = set.status.clone().unwrap_or_default();
     if before != status && !step.is_gone {
         let url = path(GROUP, VERSION, None, PLURAL);
@@ -139,25 +151,34 @@ async fn report(
         match request::patch_status(&ctx.client, &url, &set.name_any(), manager, patch).await {
             Ok(written) => ctx.memory.written(set, &written),
             Err(error) if error.is_not_found() => return Ok(()),
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
     tell(ctx, set, step, &before, &status).await;
     if step.pass.rollout == Rollout::Complete {
-        for name in &step.predecessors {
-            match ctx.revisions().archive(name).await {
-                Ok(()) => info!(revision = name, by = set.name_any(), "archived a revision"),
-                Err(error) => {
-                    warn!(
-                        revision = name,
-                        error = chain(&error),
-                        "cannot archive a revision"
-                    );
-                }
-            }
-        }
+        archive_predecessors(ctx, set, step).await?;
     }
     Ok(())
+}
+
+/// Archives what this revision replaces.
+///
+/// # Errors
+/// When one cannot be archived, after the others are.
+async fn archive_predecessors(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    step: &Step,
+) -> Result<(), ReportError> {
+    let mut result = Ok(());
+    for name in &step.predecessors {
+        match ctx.revisions().archive(name).await {
+            Ok(()) => info!(revision = name, by = set.name_any(), "archived a revision"),
+            Err(RevisionError::Patch { source, .. }) if source.is_not_found() => {}
+            Err(error) => result = Err(error.into()),
+        }
+    }
+    result
 }
 
 /// One Event and one log line for each transition.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::api::ClusterObjectSet;
+use crate::api::cluster_object_set::ObservedPhase;
 use crate::api::object::ObjectKey;
 use crate::apply::phases::{Content, Remembered};
 use crate::revision::rollout::Warning;
@@ -24,6 +26,8 @@ pub struct Entry {
     pub remembered: Remembered,
     /// Its content, while it rolls out.
     pub content: Option<Arc<Content>>,
+    /// What it was when it was read, until the status tells it.
+    pub observed_phases: Option<Vec<ObservedPhase>>,
     /// When everything was read last.
     pub read_at: Option<Instant>,
     /// The kinds whose changes are not seen.
@@ -49,7 +53,10 @@ impl Entry {
 
 /// All revisions, by UID.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<BTreeMap<String, Entry>>);
+pub struct Memory {
+    entries: Mutex<BTreeMap<String, Entry>>,
+    deleting: Mutex<BTreeMap<String, Instant>>,
+}
 
 impl Memory {
     /// The entry of a revision, as it was left.
@@ -82,7 +89,20 @@ impl Memory {
 
     /// Forgets a revision.
     pub fn forget(&self, set: &ClusterObjectSet) {
-        self.lock().remove(&set.uid().unwrap_or_default());
+        let uid = set.uid().unwrap_or_default();
+        self.lock().remove(&uid);
+        self.lock_deleting().remove(&uid);
+    }
+
+    /// For how long this process has seen that a revision is being deleted.
+    pub fn deleting_for(&self, set: &ClusterObjectSet) -> Duration {
+        let mut deleting = self.lock_deleting();
+        let since = deleting.entry(set.uid().unwrap_or_default());
+        since.or_insert_with(Instant::now).elapsed()
+    }
+
+    fn lock_deleting(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.deleting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that we wrote the `ClusterObjectSet`, with the API server's answer.
@@ -131,6 +151,6 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::api::cluster_object_set::{LifecycleState, ObservedPhase};
+use crate::api::cluster_object_set::LifecycleState;
 use crate::api::condition::{ConditionType, Reason, is_true};
 use crate::api::object::ObjectKey;
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
@@ -180,6 +180,12 @@ impl<'a> Work<'a> {
             }
         }
         let mut step = self.roll_out(&mut entry).await;
+        let status = self.set.status.as_ref();
+        if status.is_some_and(|status| !status.observed_phases.is_empty()) {
+            entry.observed_phases = None;
+        }
+        // Told until it is written down: a write may fail.
+        step.pass.observed_phases.clone_from(&entry.observed_phases);
         if step.pass.rollout == Rollout::Complete {
             entry.content = None;
             step.predecessors = self.predecessors();
@@ -218,8 +224,8 @@ impl<'a> Work<'a> {
         if let Err(error) = self.ctx.identity.check_exists(&self.account).await {
             return Step::failed(&error);
         }
-        let (content, observed) = match self.content(entry).await {
-            Ok(found) => found,
+        let content = match self.content(entry).await {
+            Ok(content) => content,
             Err(step) => return *step,
         };
         let was_checked = entry.remembered.is_checked;
@@ -231,7 +237,7 @@ impl<'a> Work<'a> {
             return *step;
         }
         let before = entry.remembered.left.clone();
-        let mut step = match pass.apply(&content, &mut entry.remembered).await {
+        match pass.apply(&content, &mut entry.remembered).await {
             Ok(reports) => {
                 entry.read_at = Some(Instant::now());
                 self.note_unwatched(entry);
@@ -255,18 +261,13 @@ impl<'a> Work<'a> {
                 }
                 step
             }
-        };
-        step.pass.observed_phases = observed;
-        step
+        }
     }
 
     /// The content: remembered while the revision rolls out, else read.
-    async fn content(
-        &self,
-        entry: &mut Entry,
-    ) -> Result<(Arc<Content>, Option<Vec<ObservedPhase>>), Box<Step>> {
+    async fn content(&self, entry: &mut Entry) -> Result<Arc<Content>, Box<Step>> {
         if let Some(content) = &entry.content {
-            return Ok((content.clone(), None));
+            return Ok(content.clone());
         }
         let boxed = |step| Box::new(step);
         let resolved = self
@@ -291,7 +292,8 @@ impl<'a> Work<'a> {
         }
         let content = Arc::new(resolved.content);
         entry.content = Some(content.clone());
-        Ok((content, Some(resolved.digests)))
+        entry.observed_phases = Some(resolved.digests);
+        Ok(content)
     }
 
     async fn read(&self) -> Result<secrets::Resolved, ContentError> {

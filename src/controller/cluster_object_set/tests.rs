@@ -18,6 +18,7 @@ use crate::revision::probe::default_probes;
 use crate::revision::{Account, BundleIdentity, Extension, Revision, revisions_of};
 use crate::testing::api_server::ApiServer;
 
+mod faults;
 mod orphans;
 mod overtaken;
 mod unwatched;

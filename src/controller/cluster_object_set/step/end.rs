@@ -5,6 +5,8 @@
     reason = "an uninstall has a deadline: it reads the clock"
 )]
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
@@ -22,6 +24,8 @@ use crate::revision::rollout::{Rollout, Warning};
 
 /// How long an uninstall may take before the rest is left to the garbage collector.
 const TEARDOWN_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+/// So long it is tried in any case.
+const TRIED_AT_LEAST: Duration = Duration::from_mins(1);
 
 impl Work<'_> {
     pub(super) async fn archive(self) -> Step {
@@ -64,7 +68,9 @@ impl Work<'_> {
                 return release(self.ctx, self.set).await;
             }
             Ok(resolved) => resolved.content,
-            Err(error) if is_over(self.set) || error.disposition() != Disposition::Retry => {
+            Err(error)
+                if is_over(self.ctx, self.set) || error.disposition() != Disposition::Retry =>
+            {
                 let mut step = release(self.ctx, self.set).await;
                 step.notes
                     .push(left(&format!("its objects cannot be read: {error}")));
@@ -79,14 +85,14 @@ impl Work<'_> {
         };
         let torn_down = match self.teardown(Occasion::Deleted, &content).await {
             Ok(torn_down) => torn_down,
-            Err(error) if is_over(self.set) => {
+            Err(error) if is_over(self.ctx, self.set) => {
                 let mut step = release(self.ctx, self.set).await;
                 step.notes.push(left(&error.to_string()));
                 return step;
             }
             Err(error) => return Step::failed(&error),
         };
-        if !torn_down.remaining.is_empty() && !is_over(self.set) {
+        if !torn_down.remaining.is_empty() && !is_over(self.ctx, self.set) {
             let mut step = Step::from(Rollout::TearingDown {
                 remaining: torn_down.remaining.clone(),
             });
@@ -168,12 +174,12 @@ fn is_told(set: &ClusterObjectSet, reason: Reason) -> bool {
         .is_some_and(|condition| condition.reason == reason.as_str())
 }
 
-/// Whether an uninstall has taken too long.
-fn is_over(set: &ClusterObjectSet) -> bool {
-    set.metadata
-        .deletion_timestamp
-        .as_ref()
-        .is_some_and(|since| Timestamp::now().duration_since(since.0) >= TEARDOWN_DEADLINE)
+/// Whether an uninstall has taken too long: by the API server's clock, and, since that may not be ours, after some
+/// tries of our own.
+fn is_over(ctx: &Context, set: &ClusterObjectSet) -> bool {
+    let since = set.metadata.deletion_timestamp.as_ref();
+    since.is_some_and(|since| Timestamp::now().duration_since(since.0) >= TEARDOWN_DEADLINE)
+        && ctx.memory.deleting_for(set) >= TRIED_AT_LEAST
 }
 
 fn left(why: &str) -> Note {
