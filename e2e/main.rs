@@ -19,6 +19,7 @@ mod bad_content;
 mod catalogs;
 mod crd_resources;
 mod crd_upgrades;
+mod faults;
 mod harness;
 mod install;
 mod lifecycle;
@@ -267,6 +268,9 @@ async fn main() -> ExitCode {
     }
     if arguments.first().is_some_and(|first| first == "webhook") {
         return webhooks::run_server(&arguments[1..]).await;
+    }
+    if arguments.first().is_some_and(|first| first == "faults") {
+        return faults::run(&arguments[1..]).await;
     }
     let chapters = [
         side_by_side(FIRST),

@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::harness::chance::Chance;
+
 /// The deepest schema and value.
 const DEEPEST: usize = 4;
 
@@ -191,24 +193,16 @@ const LIST_RULES: [&str; 8] = [
     "sets.equivalent(self, self)",
 ];
 
-/// Choices from a seed.
-pub(super) struct Generator(u64);
+/// Schemas and objects from a seed.
+pub(super) struct Generator(Chance);
 
 impl Generator {
     pub(super) fn new(seed: u64) -> Self {
-        Self(
-            seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)
-                .wrapping_add(0x2545_F491_4F6C_DD1D),
-        )
+        Self(Chance::new(seed))
     }
 
-    /// A number below `bound` (xorshift64*).
     fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let number = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
-        usize::try_from(number).unwrap_or_default() % bound.max(1)
+        self.0.below(bound)
     }
 
     fn one_in(&mut self, bound: usize) -> bool {

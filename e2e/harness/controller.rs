@@ -11,9 +11,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Client};
+use oxolm::api::keys;
 
 use super::cluster::{RELEASE, SYSTEM_NAMESPACE};
 
@@ -65,6 +66,7 @@ impl Controller {
             }
             None => (Command::new(env!("CARGO_BIN_EXE_oxolm")), "127.0.0.1:0"),
         };
+        let before = holder(client).await?;
         let child = command
             .args(&self.arguments)
             .arg("--kubeconfig")
@@ -88,7 +90,6 @@ impl Controller {
             .stderr(log)
             .spawn()
             .context("cannot start oxolm")?;
-        let before = holder(client).await?;
         *self.child.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
         let leads = async {
             loop {
@@ -117,6 +118,25 @@ impl Controller {
         {
             child.kill()?;
             child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lease away from who held it, so that the next one need not wait until it expires.
+    pub(crate) async fn free_lease(&self, client: &Client) -> anyhow::Result<()> {
+        match leases(client)
+            .delete(keys::LEASE_NAME, &DeleteParams::default())
+            .await
+        {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            other => other.map(|_| ()).context("cannot delete the lease"),
+        }
+    }
+
+    /// Starts oxolm again if it ended, as the kubelet would.
+    pub(crate) async fn revive(&self, client: &Client) -> anyhow::Result<()> {
+        if self.ended()?.is_some() {
+            self.restart(client).await?;
         }
         Ok(())
     }
@@ -165,9 +185,12 @@ pub(crate) fn entrance() -> anyhow::Result<Option<String>> {
     Ok(Some(program))
 }
 
+fn leases(client: &Client) -> Api<Lease> {
+    Api::namespaced(client.clone(), SYSTEM_NAMESPACE)
+}
+
 async fn holder(client: &Client) -> anyhow::Result<String> {
-    let leases: Api<Lease> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
-    let lease = leases.get_opt("9c4404e7.operatorframework.io").await?;
+    let lease = leases(client).get_opt(keys::LEASE_NAME).await?;
     Ok(lease
         .and_then(|lease| lease.spec)
         .and_then(|spec| spec.holder_identity)
