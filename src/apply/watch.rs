@@ -38,6 +38,9 @@ use crate::revision::compare::{OwnFields, own_fields};
 
 /// How long a kind that may not be watched is left alone before the watch is tried again.
 const DENIED_FOR: Duration = Duration::from_mins(5);
+/// How long a watch that worked may be denied before that is believed: an API server that has just started denies
+/// everything until it knows the roles.
+const BELIEVED_AFTER: Duration = Duration::from_mins(1);
 
 /// Namespace (empty: cluster-scoped) and name.
 type Place = (String, String);
@@ -253,7 +256,11 @@ impl Watch {
         ));
         let mut events = watcher::watcher(api, config).default_backoff().boxed();
         let mut listed = BTreeMap::new();
+        let mut denied = None;
         while let Some(event) = events.next().await {
+            if event.is_ok() {
+                denied = None;
+            }
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
@@ -267,8 +274,14 @@ impl Watch {
                     self.gone(&place_of(&object), &Seen::of(&self.gvk, &object.metadata));
                 }
                 Err(error) => {
-                    if self.is_denied(&error) {
-                        return;
+                    let code = code_of(&error);
+                    if code != 403 && code != 404 {
+                        debug!(gvk = %self.gvk, %error, "drift watch is interrupted");
+                        continue;
+                    }
+                    let since = *denied.get_or_insert_with(Instant::now);
+                    if !lock(&self.state).is_synced || since.elapsed() >= BELIEVED_AFTER {
+                        return self.end(code);
                     }
                 }
             }
@@ -338,21 +351,8 @@ impl Watch {
         self.trigger(names);
     }
 
-    /// Whether the watch is over, for now: not allowed, or the kind is no longer served.
-    fn is_denied(&self, error: &watcher::Error) -> bool {
-        let code = match error {
-            watcher::Error::InitialListFailed(kube::Error::Api(status))
-            | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-            | watcher::Error::WatchError(status) => status.code,
-            watcher::Error::InitialListFailed(_)
-            | watcher::Error::WatchStartFailed(_)
-            | watcher::Error::WatchFailed(_)
-            | watcher::Error::NoResourceVersion => 0,
-        };
-        if code != 403 && code != 404 {
-            debug!(gvk = %self.gvk, %error, "drift watch is interrupted");
-            return false;
-        }
+    /// The watch is over, for now: not allowed, or the kind is no longer served.
+    fn end(&self, code: u16) {
         info!(gvk = %self.gvk, code, "drift watch ends: the kind is read now and then instead");
         let mut state = lock(&self.state);
         let objects = std::mem::take(&mut state.objects);
@@ -360,7 +360,6 @@ impl Watch {
         state.denied_since = Some(Instant::now());
         drop(state);
         self.trigger(objects.values().flat_map(names_of).collect());
-        true
     }
 
     fn trigger(&self, names: BTreeSet<String>) {
@@ -372,6 +371,19 @@ fn trigger(triggers: &mpsc::UnboundedSender<String>, names: impl IntoIterator<It
     for name in names {
         // Nobody listens any more: the process is about to end.
         _ = triggers.send(name);
+    }
+}
+
+/// What the API server answered; 0 if it did not.
+fn code_of(error: &watcher::Error) -> u16 {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status.code,
+        watcher::Error::InitialListFailed(_)
+        | watcher::Error::WatchStartFailed(_)
+        | watcher::Error::WatchFailed(_)
+        | watcher::Error::NoResourceVersion => 0,
     }
 }
 
@@ -483,6 +495,28 @@ mod tests {
             View::Unwatched,
             "it is left alone for a while"
         );
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_worked_is_not_given_up_for_one_denial() {
+        let server = ApiServer::new();
+        let (watches, mut triggers) = DriftWatches::new(server.client());
+        server.add(&config_map("a", "e-1"));
+        watches.ensure(&key().gvk, &resource(), false);
+        while !matches!(watches.view(&key()), View::Present(_)) {
+            tokio::task::yield_now().await;
+        }
+        // The API server starts again, and does not know the roles yet.
+        for line in ["WATCH", "LIST"] {
+            server.fail_next(&format!("{line} /api/v1/configmaps"), 403);
+        }
+        server.end_watches();
+        server.edit(
+            "/api/v1/namespaces/n/configmaps/a",
+            &json!({"data": {"a": "2"}}),
+        );
+        assert_eq!(next(&mut triggers).await, "e-1");
+        assert!(matches!(watches.view(&key()), View::Present(_)));
     }
 
     #[tokio::test]

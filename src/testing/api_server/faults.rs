@@ -112,6 +112,11 @@ impl ApiServer {
         self.state().faults = None;
     }
 
+    /// Ends every watch, as an API server that goes does.
+    pub(crate) fn end_watches(&self) {
+        self.state().watches.clear();
+    }
+
     /// Sets the server's clock: so many seconds ahead of ours.
     pub(crate) fn set_clock(&self, seconds_ahead: i64) {
         self.state().seconds_ahead = seconds_ahead;

@@ -35,7 +35,7 @@ pub(super) struct Event {
     path: String,
 }
 
-struct Watch {
+pub(super) struct Watch {
     target: Target,
     selector: String,
     fields: String,
@@ -70,7 +70,7 @@ pub(super) struct State {
     pub(super) seconds_ahead: i64,
     version: u64,
     events: Vec<Event>,
-    watches: Vec<Watch>,
+    pub(super) watches: Vec<Watch>,
 }
 
 type Answer = Result<Response<Body>, Refusal>;
