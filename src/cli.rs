@@ -22,6 +22,7 @@ mod resolve;
 mod run;
 mod source;
 mod status;
+mod table;
 mod upgradeable;
 
 use std::io::Write as _;

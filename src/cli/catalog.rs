@@ -15,12 +15,12 @@ use std::io::{self, BufWriter, Write};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 
 use self::open::Packages;
 use super::Answer;
+use super::table::printable;
 use crate::error::chain;
 use crate::fbc::package::PackageContents;
 
@@ -116,16 +116,7 @@ fn table<const N: usize>(
     rows: impl Iterator<Item = [String; N]>,
     streams: &mut Streams<'_>,
 ) -> io::Result<()> {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(header);
-    table.add_rows(rows.map(|row| row.map(|cell| printable(&cell))));
-    for line in table.lines() {
-        writeln!(streams.out, "{}", line.trim())?;
-    }
-    Ok(())
+    super::table::table(header, rows, streams.out)
 }
 
 /// A member of a JSON value; null where there is none.
@@ -142,13 +133,6 @@ impl Member for Value {
 fn print_json(value: &impl Serialize, streams: &mut Streams<'_>) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *streams.out, value)?;
     writeln!(streams.out)
-}
-
-/// Text of a catalog, fit for a terminal.
-fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use comfy_table::{ContentArrangement, Table, presets};
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
 use super::Answer;
 use super::cluster::{Cluster, ClusterOptions};
+use super::table::table;
 use crate::api::cluster_object_set::LifecycleState;
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use crate::apply::survey::{State, Surveyed, survey};
@@ -171,23 +171,6 @@ fn explain(what: &str, overview: &Overview, out: &mut impl Write) -> io::Result<
         Some(next) if overview.urgency < Urgency::Working => writeln!(out, "  → {next}"),
         _ => Ok(()),
     }
-}
-
-fn table<const N: usize>(
-    header: [&str; N],
-    rows: impl Iterator<Item = [String; N]>,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(header);
-    table.add_rows(rows);
-    for line in table.lines() {
-        writeln!(out, "{}", line.trim())?;
-    }
-    Ok(())
 }
 
 fn print_json(value: &impl serde::Serialize, out: &mut impl Write) -> io::Result<()> {
