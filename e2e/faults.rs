@@ -97,7 +97,7 @@ impl Plan {
     }
 
     async fn follow(&self, passed: &mut usize) -> anyhow::Result<()> {
-        let cluster = Arc::new(Cluster::prepare().await?);
+        let cluster = Arc::new(Cluster::prepare(&[]).await?);
         cluster.controller.restart(&cluster.client).await?;
         let prepared = (0..STEPS.len()).map(|number| Lane::prepare(cluster.clone(), number));
         let mut lanes = try_join_all(prepared).await?;

@@ -141,6 +141,10 @@ const STORIES: &[Story] = &[
         recover::without_its_catalog_content_is_kept_up
     ),
     story!(
+        "recover::what_oxolm_may_not_watch_is_kept_up",
+        recover::what_oxolm_may_not_watch_is_kept_up
+    ),
+    story!(
         "recover::what_users_add_stays",
         recover::what_users_add_stays
     ),

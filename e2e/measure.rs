@@ -48,7 +48,7 @@ async fn measured(arguments: &[String]) -> anyhow::Result<()> {
         return catalogs::measure(Duration::from_secs(seconds)).await;
     }
     let (count, idle_seconds) = (number(0, 1)?, number(1, 30)?);
-    let cluster = Arc::new(Cluster::prepare().await?);
+    let cluster = Arc::new(Cluster::prepare(&[]).await?);
     println!("{count} extensions: making their bundles and catalog");
     let load = Load::prepare(cluster.clone(), count).await?;
     cluster.controller.restart(&cluster.client).await?;

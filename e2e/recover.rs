@@ -4,10 +4,12 @@ mod catalog;
 mod foreign;
 mod namespace;
 mod readiness;
+mod unwatched;
 mod users;
 
 pub(crate) use catalog::without_its_catalog_content_is_kept_up;
 pub(crate) use foreign::an_object_in_the_way_is_removed;
 pub(crate) use namespace::an_extension_waits_for_its_namespace;
 pub(crate) use readiness::an_unready_operator_is_told;
+pub(crate) use unwatched::what_oxolm_may_not_watch_is_kept_up;
 pub(crate) use users::what_users_add_stays;

@@ -444,13 +444,6 @@ impl Parts {
         // Only this leader fills it, once.
         _ = self.extensions.set(extension_informer.clone());
         _ = self.sets.set(set_informer.clone());
-        tasks.spawn(wake_on_accounts(
-            accounts.clone(),
-            queues.clone(),
-            extension_informer.clone(),
-            set_informer.clone(),
-            stop.clone(),
-        ));
         let identity = Identity::new(
             client.clone(),
             accounts.clone(),
@@ -468,17 +461,27 @@ impl Parts {
         let discovery = Arc::new(Discovery::new(client.clone()));
         let preflight = Arc::new(Preflight::default());
         let (watches, drifted) = DriftWatches::new(client.clone());
+        let watches = Arc::new(watches);
+        tasks.spawn(wake_on_accounts(
+            accounts.clone(),
+            queues.clone(),
+            extension_informer.clone(),
+            set_informer.clone(),
+            watches.clone(),
+            stop.clone(),
+        ));
         tasks.spawn(wake_on_drift(drifted, queues.clone(), stop.clone()));
         let sets = Arc::new(cluster_object_set::Context {
             client: client.clone(),
             identity: identity.clone(),
             sets: set_informer.clone(),
             discovery: discovery.clone(),
-            watches: Arc::new(watches),
+            watches: watches.clone(),
             preflight: preflight.clone(),
             memory: cluster_object_set::memory::Memory::default(),
             system_namespace: self.namespace.clone(),
             crd_deletion: arguments.crd_deletion.into(),
+            reread: arguments.reread_period,
             reporter: catalogs.reporter.clone(),
         });
         let extensions = Arc::new(cluster_extension::Context {
@@ -519,6 +522,7 @@ impl Parts {
             work(Controller::ClusterExtension),
             extension_pass,
         ));
+        tasks.spawn(cluster_object_set::tidy(sets.clone(), stop.clone()));
         let set_pass = move |set| cluster_object_set::reconcile(sets.clone(), set);
         tasks.spawn(queue::run(
             listeners.sets,
@@ -560,6 +564,7 @@ async fn wake_on_accounts(
     queues: Queues,
     extensions: Informer<ClusterExtension>,
     sets: Informer<ClusterObjectSet>,
+    watches: Arc<DriftWatches>,
     stop: CancellationToken,
 ) {
     let mut changes = accounts.changes();
@@ -568,13 +573,15 @@ async fn wake_on_accounts(
             () = stop.cancelled() => return,
             change = changes.recv() => change,
         };
-        match change {
-            Ok(change) => queues.account_changed(&change, &extensions, &sets),
-            Err(RecvError::Lagged(_)) => {
-                queues.account_changed(&accounts::Change::Rights, &extensions, &sets);
-            }
+        let change = match change {
+            Ok(change) => change,
+            Err(RecvError::Lagged(_)) => accounts::Change::Rights,
             Err(RecvError::Closed) => return,
+        };
+        if change == accounts::Change::Rights {
+            watches.rights_changed();
         }
+        queues.account_changed(&change, &extensions, &sets);
     }
 }
 

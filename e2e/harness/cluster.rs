@@ -35,11 +35,11 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Connects as `KUBECONFIG` says, and installs the chart with helm, its Deployment scaled to nothing: oxolm runs
-    /// on the machine, under the chart's account.
+    /// on the machine, under the chart's account, with `arguments` besides the chart's.
     ///
     /// # Errors
     /// When there is no cluster, no helm, or the chart cannot be installed.
-    pub(crate) async fn prepare() -> anyhow::Result<Self> {
+    pub(crate) async fn prepare(arguments: &[&str]) -> anyhow::Result<Self> {
         // A second installation of the same provider changes nothing.
         _ = rustls::crypto::ring::default_provider().install_default();
         if std::env::var_os("KUBECONFIG").is_none() {
@@ -49,7 +49,7 @@ impl Cluster {
         }
         let client = Client::try_from(Config::infer().await.context("cannot read KUBECONFIG")?)?;
         install_chart(&client).await?;
-        let controller = Arc::new(Controller::prepare(&client).await?);
+        let controller = Arc::new(Controller::prepare(&client, arguments).await?);
         Ok(Self { client, controller })
     }
 

@@ -30,7 +30,7 @@ const CATALOGS_ADDRESS: &str = "0.0.0.0:8443";
 /// The running process. It ends with the stories.
 pub(crate) struct Controller {
     folder: tempfile::TempDir,
-    /// What the chart's Deployment runs oxolm with.
+    /// What oxolm is run with.
     arguments: Vec<String>,
     child: Mutex<Option<Child>>,
 }
@@ -43,8 +43,10 @@ impl Drop for Controller {
 
 impl Controller {
     /// Makes all that oxolm needs; it does not run yet.
-    pub(crate) async fn prepare(client: &Client) -> anyhow::Result<Self> {
-        let arguments = chart_arguments(client).await?;
+    pub(crate) async fn prepare(client: &Client, arguments: &[&str]) -> anyhow::Result<Self> {
+        let chart = chart_arguments(client).await?.into_iter();
+        let more = arguments.iter().map(|&argument| argument.to_owned());
+        let arguments = chart.chain(more).collect();
         let controller = Self {
             folder: tempfile::tempdir()?,
             arguments,

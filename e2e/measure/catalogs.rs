@@ -20,7 +20,7 @@ const NAMES: [&str; 3] = ["real-1", "real-2", "real-3"];
 
 /// Serves one catalog of real size, then two more, looks at what that takes while idle, and starts oxolm again.
 pub(super) async fn measure(idling: Duration) -> anyhow::Result<()> {
-    let cluster = Arc::new(Cluster::prepare().await?);
+    let cluster = Arc::new(Cluster::prepare(&[]).await?);
     let stage = Stage::bare(cluster.clone(), "real")?;
     let mut references = Vec::new();
     for name in NAMES {

@@ -21,6 +21,7 @@ use crate::apply::discovery::{Discovery, DiscoveryError};
 use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, Deletion, RequestError};
 use crate::preflight::permissions::Resource;
+use crate::revision::Account;
 use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, decide};
 use crate::revision::compare::{is_as_desired, is_own_apply};
 use crate::revision::marks::prepare;
@@ -211,6 +212,8 @@ impl std::fmt::Display for Step {
 pub struct Objects<'a> {
     /// The controller's own client.
     pub own: &'a Client,
+    /// The account of the revision.
+    pub account: &'a Account,
     /// Acts as the account.
     pub client: &'a Client,
     /// Knows what kinds are called.

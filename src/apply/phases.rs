@@ -8,6 +8,7 @@
 //! What the drift watches say to be as we left it is not read again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -17,7 +18,7 @@ use serde_json::Value;
 use crate::api::object::ObjectKey;
 use crate::apply::certificates::{Certificates, Certified};
 use crate::apply::objects::{Item, Kept, ObjectError, Objects, metadata_of};
-use crate::apply::watch::{DriftWatches, Seen, View};
+use crate::apply::watch::{Deputy, DriftWatches, Seen, View};
 use crate::error::{Classify, Disposition, chain};
 use crate::render::serving::{Serving, servings};
 use crate::revision::certificates::Wanted;
@@ -88,7 +89,7 @@ impl Content {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Left {
     /// What its metadata said.
-    pub seen: Seen,
+    pub seen: Arc<Seen>,
     /// Whether a later revision had it.
     pub is_progressed: bool,
     /// Whether it was available.
@@ -197,6 +198,9 @@ impl Pass<'_> {
     pub async fn look(&self, remembered: &mut Remembered) -> Result<Vec<PhaseReport>, PhasesError> {
         let mut reports = Vec::new();
         for (name, keys) in remembered.phases.clone() {
+            for key in &keys {
+                self.watch_anew(key, &remembered.left);
+            }
             let looked = keys
                 .into_iter()
                 .map(|key| self.look_at(key, &remembered.left).boxed())
@@ -417,8 +421,8 @@ impl Pass<'_> {
 
     /// Notes how an object was left.
     fn left(&self, key: ObjectKey, action: Action, object: &Value) -> (ObjectReport, Left) {
-        let seen = Seen::of(&key.gvk, &metadata_of(object));
-        self.watches.note(&key, seen.clone());
+        let seen = Arc::new(Seen::of(&key.gvk, &metadata_of(object)));
+        self.watches.note(&key, self.objects.account, &seen);
         let probe = self.probed(object);
         let left = Left {
             seen,
@@ -440,12 +444,26 @@ impl Pass<'_> {
     fn watch(&self, key: &ObjectKey) {
         if let Some(resource) = self.objects.discovery.known(&key.gvk) {
             let is_probed = concerns(self.probes, &key.gvk);
-            self.watches.ensure(&key.gvk, &resource, is_probed);
+            let deputy = Deputy {
+                account: self.objects.account,
+                client: self.objects.client,
+            };
+            self.watches.ensure(key, &resource, is_probed, deputy);
+        }
+    }
+
+    /// Starts a watch of an object whose changes nobody sees, if one is possible by now. It is told what we left.
+    fn watch_anew(&self, key: &ObjectKey, left: &BTreeMap<ObjectKey, Left>) {
+        if self.watches.view(key, self.objects.account) == View::Unwatched
+            && let Some(left) = left.get(key)
+        {
+            self.watch(key);
+            self.watches.note(key, self.objects.account, &left.seen);
         }
     }
 
     fn change(&self, key: &ObjectKey, left: &Left) -> Change {
-        match self.watches.view(key) {
+        match self.watches.view(key, self.objects.account) {
             View::Absent => Change::Drift,
             View::Unwatched if self.rereads_unwatched => Change::Drift,
             View::Unwatched if !left.probe.is_true() => Change::Status,

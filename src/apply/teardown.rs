@@ -244,7 +244,7 @@ impl Teardown<'_> {
     /// never gets it back, so an old answer is as good as a new one.
     fn is_known_to_be_anothers(&self, key: &ObjectKey) -> bool {
         let claim = self.objects.claim;
-        match self.watches.view(key) {
+        match self.watches.view(key, self.objects.account) {
             View::Present(seen) => {
                 !seen.revisions.is_empty()
                     && seen.controller.as_ref() != Some(&claim.uid)

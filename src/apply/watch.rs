@@ -2,8 +2,13 @@
 //!
 //! A watch answers one question without a request: is an object still as we left it? The engine notes what it left
 //! ([`DriftWatches::note`]), and asks ([`DriftWatches::view`]). A change that is not ours triggers the revision that
-//! owns the object. The watches are the controller's own; a kind that it may not list is unwatched, and then whoever
-//! asks has to read the object now and then.
+//! owns the object.
+//!
+//! ```text
+//! the controller may watch the kind          → one watch for all
+//! else the account may, where the object is  → one watch per account and namespace, as the account
+//! else                                       → nothing is seen: whoever asks has to read the object now and then
+//! ```
 //!
 //! Guarantee: every change after a note is triggered at least once, also across a broken watch. Caveat: a change
 //! that was undone between two events may go unseen.
@@ -11,39 +16,50 @@
 #![expect(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "the watches are the controller's own, each a task"
+    reason = "the watches are the controller's own or an account's, each a task"
 )]
 
+mod task;
+#[cfg(test)]
+mod tests;
+
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, PartialObjectMeta};
-use kube::core::GroupVersionKind;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Event};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::debug;
 
-use crate::api::keys;
+use self::task::{State, Watch, trigger};
 use crate::api::object::{Gvk, ObjectKey};
 use crate::preflight::permissions::Resource;
+use crate::revision::Account;
 use crate::revision::collision::{CrdOwner, controller_of};
 use crate::revision::compare::{OwnFields, own_fields};
 
-/// How long a kind that may not be watched is left alone before the watch is tried again.
-const DENIED_FOR: Duration = Duration::from_mins(5);
-/// How long a watch that worked may be denied before that is believed: an API server that has just started denies
-/// everything until it knows the roles.
-const BELIEVED_AFTER: Duration = Duration::from_mins(1);
+/// How long things are left as they are.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// How long a kind that may not be watched is left alone before the watch is tried again.
+    denied: Duration,
+    /// How long after a change of rights watches that were denied are tried again: such changes come in swarms.
+    rights: Duration,
+    /// How long a watch may be without use before it is stopped: longer than the first pass over a revision takes.
+    unused: Duration,
+}
 
-/// Namespace (empty: cluster-scoped) and name.
-type Place = (String, String);
+const PATIENCE: Patience = Patience {
+    denied: Duration::from_mins(5),
+    rights: Duration::from_secs(15),
+    unused: Duration::from_mins(10),
+};
 
 /// What the metadata of one object says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,55 +119,89 @@ pub enum View {
     /// There is no such object with our label.
     Absent,
     /// It is there.
-    Present(Seen),
+    Present(Arc<Seen>),
+}
+
+/// Who sees the changes of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Watcher {
+    /// The controller.
+    Controller,
+    /// The account of the revision.
+    Account,
+    /// Nobody.
+    Nobody,
+}
+
+/// Who watches where the controller may not.
+#[derive(Clone, Copy)]
+pub struct Deputy<'a> {
+    /// The account.
+    pub account: &'a Account,
+    /// Acts as the account.
+    pub client: &'a Client,
+}
+
+impl fmt::Debug for Deputy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Deputy").field(self.account).finish()
+    }
+}
+
+/// As whom, and where, a kind is watched.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Scope {
+    /// As the controller, everywhere.
+    Controller,
+    /// As an account, in one namespace (empty: the kind has none).
+    Account(Account, String),
+}
+
+impl Scope {
+    fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Controller => None,
+            Self::Account(_, namespace) => Some(namespace.as_str()).filter(|ns| !ns.is_empty()),
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Controller => f.write_str("all"),
+            Self::Account(account, namespace) => write!(f, "{namespace} as {account}"),
+        }
+    }
 }
 
 /// All drift watches.
 pub struct DriftWatches {
     client: Client,
     triggers: mpsc::UnboundedSender<String>,
-    kinds: Mutex<BTreeMap<Gvk, Kind>>,
+    kinds: Arc<Mutex<Kinds>>,
+    /// Whether watches that were denied are about to be tried again.
+    is_retrying: Arc<AtomicBool>,
+    patience: Patience,
 }
+
+type Kinds = BTreeMap<(Gvk, Scope), Kind>;
 
 struct Kind {
-    state: Arc<Mutex<KindState>>,
+    state: Arc<Mutex<State>>,
     task: AbortHandle,
+    used_at: Instant,
 }
 
-#[derive(Default)]
-struct KindState {
-    is_namespaced: bool,
-    is_synced: bool,
-    /// Since when the watch is not allowed, or the kind not served.
-    denied_since: Option<Instant>,
-    /// Whether a change of status matters.
-    is_probed: bool,
-    objects: BTreeMap<Place, Seen>,
-}
-
-impl KindState {
-    /// Where an object is. A manifest may name a namespace although its kind has none; the API server drops it.
-    fn place(&self, key: &ObjectKey) -> Place {
-        let namespace = if self.is_namespaced {
-            key.namespace.clone()
-        } else {
-            String::new()
-        };
-        (namespace, key.name.clone())
-    }
-}
-
-impl std::fmt::Debug for DriftWatches {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DriftWatches").finish_non_exhaustive()
-    }
-}
-
-impl Drop for DriftWatches {
+impl Drop for Kind {
     fn drop(&mut self) {
-        for kind in lock(&self.kinds).values() {
-            kind.task.abort();
-        }
+        self.task.abort();
+    }
+}
+
+impl fmt::Debug for DriftWatches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DriftWatches").finish_non_exhaustive()
     }
 }
 
@@ -162,436 +212,202 @@ impl DriftWatches {
         let watches = Self {
             client,
             triggers,
-            kinds: Mutex::default(),
+            kinds: Arc::default(),
+            is_retrying: Arc::default(),
+            patience: PATIENCE,
         };
         (watches, receiver)
     }
 
-    /// Makes sure that a kind is watched; `is_probed`: also changes of status matter.
-    pub fn ensure(&self, gvk: &Gvk, resource: &Resource, is_probed: bool) {
+    /// Makes sure that the kind of an object is watched, by the controller or, where it may not, by `deputy`;
+    /// `is_probed`: also changes of status matter.
+    pub fn ensure(
+        &self,
+        key: &ObjectKey,
+        resource: &Resource,
+        is_probed: bool,
+        deputy: Deputy<'_>,
+    ) {
         let mut kinds = lock(&self.kinds);
-        if let Some(kind) = kinds.get(gvk) {
-            let mut state = lock(&kind.state);
-            state.is_probed |= is_probed;
-            let is_to_be_left_alone = state
-                .denied_since
-                .is_none_or(|since| since.elapsed() < DENIED_FOR);
-            if is_to_be_left_alone {
-                return;
-            }
-        }
-        let state = Arc::new(Mutex::new(KindState {
-            is_namespaced: resource.is_namespaced,
+        let start = Start {
+            gvk: &key.gvk,
+            resource,
             is_probed,
-            ..KindState::default()
-        }));
-        let watch = Watch {
-            gvk: gvk.clone(),
-            state: state.clone(),
-            triggers: self.triggers.clone(),
+            denied_for: self.patience.denied,
+            triggers: &self.triggers,
         };
-        let task = tokio::spawn(watch.run(self.client.clone(), resource.clone())).abort_handle();
-        kinds.insert(gvk.clone(), Kind { state, task });
+        if start.is_blind(&mut kinds, Scope::Controller, &self.client) {
+            let namespace = if resource.is_namespaced {
+                key.namespace.clone()
+            } else {
+                String::new()
+            };
+            let scope = Scope::Account(deputy.account.clone(), namespace);
+            start.is_blind(&mut kinds, scope, deputy.client);
+        }
     }
 
-    /// What is known of an object.
-    pub fn view(&self, key: &ObjectKey) -> View {
+    /// What is known of an object of a revision of `account`.
+    pub fn view(&self, key: &ObjectKey, account: &Account) -> View {
         let kinds = lock(&self.kinds);
-        let Some(kind) = kinds.get(&key.gvk) else {
+        let Some((_, kind)) = seeing(&kinds, key, account) else {
             return View::Unwatched;
         };
         let state = lock(&kind.state);
-        if state.denied_since.is_some() {
-            return View::Unwatched;
-        }
-        if !state.is_synced {
+        if !state.is_synced() {
             return View::NotYet;
         }
         state
-            .objects
-            .get(&state.place(key))
+            .seen(key)
             .map_or(View::Absent, |seen| View::Present(seen.clone()))
+    }
+
+    /// Who sees the changes of an object of a revision of `account`.
+    pub fn watcher(&self, key: &ObjectKey, account: &Account) -> Watcher {
+        let kinds = lock(&self.kinds);
+        seeing(&kinds, key, account).map_or(Watcher::Nobody, |(watcher, _)| watcher)
     }
 
     /// Notes how we left an object, so that the event of our own write triggers nothing.
     ///
     /// The watch may be ahead of the answer to our write. What it has seen since is a change that nobody was told of.
-    pub fn note(&self, key: &ObjectKey, seen: Seen) {
+    pub fn note(&self, key: &ObjectKey, account: &Account, seen: &Arc<Seen>) {
         let kinds = lock(&self.kinds);
-        let Some(kind) = kinds.get(&key.gvk) else {
-            return;
-        };
-        let mut state = lock(&kind.state);
-        let place = state.place(key);
-        if let Some(known) = state.objects.get(&place)
-            && seen.is_older_than(known)
-        {
-            if matters(&seen, known, state.is_probed) {
-                trigger(&self.triggers, names_of(known));
-            }
-            return;
-        }
-        state.objects.insert(place, seen);
-    }
-}
-
-/// The task behind one kind.
-struct Watch {
-    gvk: Gvk,
-    state: Arc<Mutex<KindState>>,
-    triggers: mpsc::UnboundedSender<String>,
-}
-
-type Watched = PartialObjectMeta<DynamicObject>;
-
-impl Watch {
-    async fn run(self, client: Client, resource: Resource) {
-        let kind = GroupVersionKind::gvk(&self.gvk.group, &self.gvk.version, &self.gvk.kind);
-        let resource = ApiResource::from_gvk_with_plural(&kind, &resource.plural);
-        let api: Api<Watched> = Api::all_with(client, &resource);
-        let config = watcher::Config::default().labels(&format!(
-            "{}={}",
-            keys::MANAGED_BY,
-            keys::MANAGED_BY_OLM
-        ));
-        let mut events = watcher::watcher(api, config).default_backoff().boxed();
-        let mut listed = BTreeMap::new();
-        let mut denied = None;
-        while let Some(event) = events.next().await {
-            if event.is_ok() {
-                denied = None;
-            }
-            match event {
-                Ok(Event::Init) => listed.clear(),
-                Ok(Event::InitApply(object)) => {
-                    listed.insert(place_of(&object), Seen::of(&self.gvk, &object.metadata));
-                }
-                Ok(Event::InitDone) => self.listed(std::mem::take(&mut listed)),
-                Ok(Event::Apply(object)) => {
-                    self.changed(place_of(&object), Seen::of(&self.gvk, &object.metadata));
-                }
-                Ok(Event::Delete(object)) => {
-                    self.gone(&place_of(&object), &Seen::of(&self.gvk, &object.metadata));
-                }
-                Err(error) => {
-                    let code = code_of(&error);
-                    if code != 403 && code != 404 {
-                        debug!(gvk = %self.gvk, %error, "drift watch is interrupted");
-                        continue;
-                    }
-                    let since = *denied.get_or_insert_with(Instant::now);
-                    if !lock(&self.state).is_synced || since.elapsed() >= BELIEVED_AFTER {
-                        return self.end(code);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A whole list: what differs from what is known is a change, also what is no longer there.
-    fn listed(&self, listed: BTreeMap<Place, Seen>) {
-        let mut state = lock(&self.state);
-        let was_synced = std::mem::replace(&mut state.is_synced, true);
-        let mut names = BTreeSet::new();
-        let mut known = std::mem::take(&mut state.objects);
-        for (place, seen) in listed {
-            let seen = match known.remove(&place) {
-                // Noted after the list was made.
-                Some(noted) if seen.is_older_than(&noted) => noted,
-                Some(noted) => {
-                    if matters(&noted, &seen, state.is_probed) {
-                        names.extend(names_of(&noted).chain(names_of(&seen)));
-                    }
-                    seen
-                }
-                None => seen,
+        for scope in scopes(&kinds, key, account) {
+            let Some(kind) = kinds.get(&(key.gvk.clone(), scope)) else {
+                continue;
             };
-            state.objects.insert(place, seen);
-        }
-        for (place, noted) in known {
-            names.extend(names_of(&noted));
-            if !was_synced {
-                // Perhaps created after the list was made: then the watch will tell.
-                state.objects.insert(place, noted);
+            let mut state = lock(&kind.state);
+            if !state.is_denied() {
+                trigger(&self.triggers, state.note(key, seen.clone()));
             }
         }
-        drop(state);
-        self.trigger(names);
     }
 
-    fn changed(&self, place: Place, seen: Seen) {
-        let mut state = lock(&self.state);
-        let mut names = BTreeSet::new();
-        if let Some(known) = state.objects.get(&place) {
-            if seen.is_older_than(known) {
-                return;
-            }
-            if matters(known, &seen, state.is_probed) {
-                names.extend(names_of(known).chain(names_of(&seen)));
-            }
-        } else {
-            // Not from us, or our note is about to come: who owns it looks once.
-            names.extend(names_of(&seen));
+    /// Somebody's rights changed: what an account was not allowed to watch is soon tried again.
+    pub fn rights_changed(&self) {
+        let is_denied = |kinds: &Kinds| {
+            let mut kinds = kinds.iter();
+            kinds.any(|((_, scope), kind)| {
+                *scope != Scope::Controller && lock(&kind.state).is_denied()
+            })
+        };
+        if !is_denied(&lock(&self.kinds)) || self.is_retrying.swap(true, Ordering::AcqRel) {
+            return;
         }
-        state.objects.insert(place, seen);
-        drop(state);
-        self.trigger(names);
-    }
-
-    fn gone(&self, place: &Place, seen: &Seen) {
-        let mut state = lock(&self.state);
-        let mut names: BTreeSet<String> = names_of(seen).collect();
-        if let Some(known) = state.objects.get(place) {
-            names.extend(names_of(known));
-            if known.uid == seen.uid {
-                state.objects.remove(place);
+        let (kinds, triggers) = (self.kinds.clone(), self.triggers.clone());
+        let (is_retrying, settle) = (self.is_retrying.clone(), self.patience.rights);
+        tokio::spawn(async move {
+            tokio::time::sleep(settle).await;
+            is_retrying.store(false, Ordering::Release);
+            let mut names = BTreeSet::new();
+            for ((_, scope), kind) in lock(&kinds).iter() {
+                let mut state = lock(&kind.state);
+                if *scope != Scope::Controller && state.is_denied() {
+                    state.rights_changed();
+                    names.extend(state.waiting.iter().cloned());
+                }
             }
+            trigger(&triggers, names);
+        });
+    }
+
+    /// Stops the watches that nobody needs: those of kinds that are not among `needed`, what revisions consist of and
+    /// as whom.
+    pub fn stop_unneeded<'a>(
+        &self,
+        needed: impl IntoIterator<Item = (&'a ObjectKey, &'a Account)>,
+    ) {
+        let mut kinds = lock(&self.kinds);
+        let mut wanted: BTreeSet<(Gvk, Scope)> = BTreeSet::new();
+        for (key, account) in needed {
+            let scopes = scopes(&kinds, key, account).into_iter();
+            wanted.extend(scopes.map(|scope| (key.gvk.clone(), scope)));
         }
-        drop(state);
-        self.trigger(names);
-    }
-
-    /// The watch is over, for now: not allowed, or the kind is no longer served.
-    fn end(&self, code: u16) {
-        info!(gvk = %self.gvk, code, "drift watch ends: the kind is read now and then instead");
-        let mut state = lock(&self.state);
-        let objects = std::mem::take(&mut state.objects);
-        state.is_synced = false;
-        state.denied_since = Some(Instant::now());
-        drop(state);
-        self.trigger(objects.values().flat_map(names_of).collect());
-    }
-
-    fn trigger(&self, names: BTreeSet<String>) {
-        trigger(&self.triggers, names);
+        kinds.retain(|(gvk, scope), kind| {
+            let is_kept = kind.used_at.elapsed() < self.patience.unused
+                || wanted.contains(&(gvk.clone(), scope.clone()));
+            if !is_kept {
+                debug!(%gvk, %scope, "drift watch is stopped: nobody needs it");
+            }
+            is_kept
+        });
     }
 }
 
-fn trigger(triggers: &mpsc::UnboundedSender<String>, names: impl IntoIterator<Item = String>) {
-    for name in names {
-        // Nobody listens any more: the process is about to end.
-        _ = triggers.send(name);
+/// What a watch is started with.
+struct Start<'a> {
+    gvk: &'a Gvk,
+    resource: &'a Resource,
+    is_probed: bool,
+    denied_for: Duration,
+    triggers: &'a mpsc::UnboundedSender<String>,
+}
+
+impl Start<'_> {
+    /// Makes sure that there is a watch; whether it is not allowed.
+    fn is_blind(&self, kinds: &mut Kinds, scope: Scope, client: &Client) -> bool {
+        let now = Instant::now();
+        let mut fresh = State::new(self.resource, self.is_probed);
+        let entry = kinds.entry((self.gvk.clone(), scope.clone()));
+        if let Entry::Occupied(mut occupied) = entry {
+            let kind = occupied.get_mut();
+            kind.used_at = now;
+            let mut state = lock(&kind.state);
+            state.is_probed |= self.is_probed;
+            if !state.is_to_be_tried(self.denied_for) {
+                return state.is_blind();
+            }
+            fresh = state.tried_again(fresh);
+            drop(state);
+            occupied.remove();
+        }
+        let is_blind = fresh.is_blind();
+        let state = Arc::new(Mutex::new(fresh));
+        let watch = Watch {
+            gvk: self.gvk.clone(),
+            scope: scope.clone(),
+            state: state.clone(),
+            triggers: self.triggers.clone(),
+        };
+        let task = tokio::spawn(watch.run(client.clone(), self.resource.clone())).abort_handle();
+        let kind = Kind {
+            state,
+            task,
+            used_at: now,
+        };
+        kinds.insert((self.gvk.clone(), scope), kind);
+        is_blind
     }
 }
 
-/// What the API server answered; 0 if it did not.
-fn code_of(error: &watcher::Error) -> u16 {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status.code,
-        watcher::Error::InitialListFailed(_)
-        | watcher::Error::WatchStartFailed(_)
-        | watcher::Error::WatchFailed(_)
-        | watcher::Error::NoResourceVersion => 0,
+/// The watches that may see an object.
+fn scopes(kinds: &Kinds, key: &ObjectKey, account: &Account) -> Vec<Scope> {
+    let mut scopes = vec![Scope::Controller];
+    if let Some(kind) = kinds.get(&(key.gvk.clone(), Scope::Controller)) {
+        let state = lock(&kind.state);
+        if state.is_blind() {
+            scopes.push(Scope::Account(account.clone(), state.namespace(key)));
+        }
     }
+    scopes
 }
 
-fn matters(known: &Seen, seen: &Seen, is_probed: bool) -> bool {
-    known.uid != seen.uid
-        || known.own != seen.own
-        || known.controller != seen.controller
-        || is_probed && known.resource_version != seen.resource_version
-}
-
-fn names_of(seen: &Seen) -> impl Iterator<Item = String> + '_ {
-    seen.revisions.iter().map(|(_, name)| name.clone())
-}
-
-fn place_of(object: &Watched) -> Place {
-    (
-        object.metadata.namespace.clone().unwrap_or_default(),
-        object.metadata.name.clone().unwrap_or_default(),
-    )
+/// The watch that sees an object.
+fn seeing<'a>(kinds: &'a Kinds, key: &ObjectKey, account: &Account) -> Option<(Watcher, &'a Kind)> {
+    let scopes = scopes(kinds, key, account).into_iter();
+    let found = scopes.filter_map(|scope| {
+        let watcher = match scope {
+            Scope::Controller => Watcher::Controller,
+            Scope::Account(..) => Watcher::Account,
+        };
+        let kind = kinds.get(&(key.gvk.clone(), scope))?;
+        (!lock(&kind.state).is_blind()).then_some((watcher, kind))
+    });
+    let mut found = found;
+    found.next()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::testing::api_server::ApiServer;
-
-    fn config_map(name: &str, owner: &str) -> Value {
-        json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"},
-            "metadata": {
-                "name": name, "namespace": "n", "labels": {keys::MANAGED_BY: keys::MANAGED_BY_OLM},
-                "managedFields": [{"manager": keys::FIELD_MANAGER_OBJECTS, "operation": "Apply", "fieldsV1": {"f:/data/a": {}}}],
-                "ownerReferences": [{"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet", "name": owner, "uid": owner, "controller": true}],
-            },
-        })
-    }
-
-    fn key() -> ObjectKey {
-        ObjectKey::of(&config_map("a", "e-1")).unwrap()
-    }
-
-    fn resource() -> Resource {
-        Resource {
-            group: String::new(),
-            version: "v1".into(),
-            plural: "configmaps".into(),
-            is_namespaced: true,
-        }
-    }
-
-    fn seen(object: &Value) -> Seen {
-        let metadata = serde_json::from_value(object["metadata"].clone()).unwrap();
-        Seen::of(&key().gvk, &metadata)
-    }
-
-    async fn next(triggers: &mut mpsc::UnboundedReceiver<String>) -> String {
-        tokio::time::timeout(Duration::from_secs(10), triggers.recv())
-            .await
-            .expect("a trigger comes")
-            .unwrap()
-    }
-
-    #[tokio::test]
-    async fn what_others_do_triggers_the_owner_and_what_we_do_does_not() {
-        let server = ApiServer::new();
-        let (watches, mut triggers) = DriftWatches::new(server.client());
-        assert_eq!(watches.view(&key()), View::Unwatched);
-        watches.ensure(&key().gvk, &resource(), false);
-        assert_eq!(watches.view(&key()), View::NotYet);
-
-        // Ours, noted at once; then one of another revision, by which we know that the watch is past both.
-        let ours = server.add(&config_map("a", "e-1"));
-        watches.note(&key(), seen(&ours));
-        server.add(&config_map("b", "marker"));
-        let path = "/api/v1/namespaces/n/configmaps/a";
-        while watches.view(&key()) == View::NotYet {
-            tokio::task::yield_now().await;
-        }
-        while triggers.try_recv().is_ok() {}
-
-        // A field that is not ours: no drift. A field of ours: drift. Gone: drift.
-        server.edit(path, &json!({"data": {"other": "x"}}));
-        server.edit(path, &json!({"data": {"a": "2"}}));
-        while next(&mut triggers).await != "e-1" {}
-        assert_eq!(triggers.try_recv().ok(), None);
-        server.remove(&config_map("a", "e-1"));
-        assert_eq!(next(&mut triggers).await, "e-1");
-        assert_eq!(watches.view(&key()), View::Absent);
-    }
-
-    #[tokio::test]
-    async fn a_kind_that_may_not_be_listed_is_unwatched() {
-        let server = ApiServer::new();
-        server.fail_next("LIST /api/v1/configmaps", 403);
-        let (watches, mut triggers) = DriftWatches::new(server.client());
-        watches.ensure(&key().gvk, &resource(), false);
-        watches.note(&key(), seen(&config_map("a", "e-1")));
-        assert_eq!(next(&mut triggers).await, "e-1");
-        assert_eq!(watches.view(&key()), View::Unwatched);
-        watches.ensure(&key().gvk, &resource(), false);
-        assert_eq!(
-            watches.view(&key()),
-            View::Unwatched,
-            "it is left alone for a while"
-        );
-    }
-
-    #[tokio::test]
-    async fn a_watch_that_worked_is_not_given_up_for_one_denial() {
-        let server = ApiServer::new();
-        let (watches, mut triggers) = DriftWatches::new(server.client());
-        server.add(&config_map("a", "e-1"));
-        watches.ensure(&key().gvk, &resource(), false);
-        while !matches!(watches.view(&key()), View::Present(_)) {
-            tokio::task::yield_now().await;
-        }
-        // The API server starts again, and does not know the roles yet.
-        for line in ["WATCH", "LIST"] {
-            server.fail_next(&format!("{line} /api/v1/configmaps"), 403);
-        }
-        server.end_watches();
-        server.edit(
-            "/api/v1/namespaces/n/configmaps/a",
-            &json!({"data": {"a": "2"}}),
-        );
-        assert_eq!(next(&mut triggers).await, "e-1");
-        assert!(matches!(watches.view(&key()), View::Present(_)));
-    }
-
-    #[tokio::test]
-    async fn the_status_matters_where_it_is_probed() {
-        let server = ApiServer::new();
-        let (watches, mut triggers) = DriftWatches::new(server.client());
-        server.add(&config_map("a", "e-1"));
-        watches.ensure(&key().gvk, &resource(), true);
-        while !matches!(watches.view(&key()), View::Present(_)) {
-            tokio::task::yield_now().await;
-        }
-        server.set_status("/api/v1/namespaces/n/configmaps/a", &json!({"x": 1}));
-        assert_eq!(next(&mut triggers).await, "e-1");
-    }
-
-    #[tokio::test]
-    async fn a_change_that_overtakes_the_answer_to_our_write_is_told() {
-        let server = ApiServer::new();
-        let (watches, mut triggers) = DriftWatches::new(server.client());
-        let ours = server.add(&config_map("a", "e-1"));
-        server.set_status("/api/v1/namespaces/n/configmaps/a", &json!({"ready": true}));
-        watches.ensure(&key().gvk, &resource(), true);
-        while watches.view(&key()) == View::NotYet {
-            tokio::task::yield_now().await;
-        }
-        watches.note(&key(), seen(&ours));
-        assert_eq!(next(&mut triggers).await, "e-1");
-    }
-
-    #[tokio::test]
-    async fn a_namespace_that_the_kind_does_not_have_means_nothing() {
-        let server = ApiServer::new();
-        let (watches, mut triggers) = DriftWatches::new(server.client());
-        let kind = (
-            "admissionregistration.k8s.io/v1",
-            "ValidatingWebhookConfiguration",
-        );
-        let mut object = config_map("a", "e-1");
-        (object["apiVersion"], object["kind"]) = (json!(kind.0), json!(kind.1));
-        let key = ObjectKey::of(&object).unwrap();
-        assert_eq!(key.namespace, "n", "as it is rendered");
-        let resource = Resource {
-            group: key.gvk.group.clone(),
-            version: "v1".into(),
-            plural: "validatingwebhookconfigurations".into(),
-            is_namespaced: false,
-        };
-        watches.ensure(&key.gvk, &resource, false);
-        let ours = server.add(&object);
-        watches.note(&key, seen(&ours));
-        while watches.view(&key) == View::NotYet {
-            tokio::task::yield_now().await;
-        }
-        let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/a";
-        server.edit(path, &json!({"data": {"a": "2"}}));
-        while next(&mut triggers).await != "e-1" {}
-        assert_ne!(watches.view(&key), View::Present(seen(&ours)));
-        server.remove(&object);
-        while watches.view(&key) != View::Absent {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    #[test]
-    fn an_older_state_is_told_from_a_newer_one() {
-        let at = |uid: &str, version: &str| Seen {
-            uid: uid.into(),
-            resource_version: version.into(),
-            own: None,
-            controller: None,
-            revisions: Vec::new(),
-        };
-        assert!(at("u", "9").is_older_than(&at("u", "10")));
-        assert!(!at("u", "10").is_older_than(&at("u", "9")));
-        assert!(!at("u", "x").is_older_than(&at("u", "y")));
-        assert!(!at("u", "1").is_older_than(&at("v", "2")));
-    }
 }

@@ -21,6 +21,7 @@ use jiff::Timestamp;
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use thiserror::Error;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::api::condition::{ConditionType, find};
@@ -61,8 +62,8 @@ const WRITE_ARRIVES: Duration = Duration::from_millis(100);
 const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 /// The longest time between two looks at certificates, for clocks that are set. Where nothing is due, that asks nothing.
 const CERTIFICATES_LATEST: Duration = Duration::from_hours(24);
-/// How often objects of kinds that are not watched are read.
-pub const REREAD: Duration = Duration::from_mins(10);
+/// The time between two looks for watches that nobody needs.
+const TIDY_PERIOD: Duration = Duration::from_mins(5);
 
 /// What the reconciler works with.
 pub struct Context {
@@ -84,6 +85,8 @@ pub struct Context {
     pub system_namespace: String,
     /// What happens to CRDs that are no longer wanted, unless the extension says otherwise.
     pub crd_deletion: CrdDeletion,
+    /// How often objects are read whose changes nobody sees.
+    pub reread: Duration,
     /// Writes Events.
     pub reporter: Reporter,
 }
@@ -101,6 +104,18 @@ impl Context {
             client: &self.client,
             system_namespace: &self.system_namespace,
         }
+    }
+}
+
+/// Now and then lets go of what belongs to revisions that are gone.
+pub async fn tidy(ctx: Arc<Context>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(TIDY_PERIOD) => {}
+        }
+        let live = ctx.sets.all().iter().filter_map(|set| set.uid()).collect();
+        ctx.memory.tidy(&live, &ctx.watches);
     }
 }
 
@@ -248,7 +263,7 @@ fn next(ctx: &Context, set: &ClusterObjectSet, step: &Step) -> Next {
         left.clamp(WRITE_ARRIVES, CERTIFICATES_LATEST)
     });
     let is_unwatched = ctx.memory.is_unwatched(set);
-    let reread = is_unwatched.then_some(REREAD);
+    let reread = is_unwatched.then_some(ctx.reread);
     match &step.pass.rollout {
         _ if step.is_gone => Next::OnChange,
         Rollout::Failed(failure) => match failure.disposition {

@@ -4,8 +4,10 @@ mod registry;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use jiff::SignedDuration;
 
 pub use self::registry::RegistryArguments;
 use crate::apply::teardown;
@@ -14,6 +16,9 @@ use crate::render::Provider;
 use crate::resolve::MajorUpgrades;
 use crate::runtime::telemetry::LogFormat;
 use crate::serve::Profile;
+
+/// The shortest period of anything that asks the API server again and again.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(10);
 
 /// Run the controllers and the catalog content server.
 ///
@@ -93,6 +98,11 @@ pub struct RunArguments {
     /// Whether CRDs that a bundle leaves behind are deleted while resources of them exist
     #[arg(long, env = "OXOLM_CRD_DELETION", value_enum, default_value_t)]
     pub crd_deletion: CrdDeletion,
+
+    /// How often installed objects are read as the account of their extension where neither oxolm nor the account may
+    /// watch their kind: 10m, 90s
+    #[arg(long, env = "OXOLM_REREAD_PERIOD", value_name = "PERIOD", default_value = "10m", value_parser = period)]
+    pub reread_period: Duration,
 
     /// Who makes the certificates of webhooks, for extensions whose first install is still to come: auto is cert-manager
     /// where it is served, else the service CA of `OpenShift` where that is, else oxolm itself
@@ -212,6 +222,20 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_invalid| "expected ADDRESS:PORT or :PORT, for example 0.0.0.0:8443".to_owned())
 }
 
+/// A time of at least [`SHORTEST_PERIOD`].
+fn period(text: &str) -> Result<Duration, String> {
+    let period = text.parse::<SignedDuration>().ok();
+    let period = period.and_then(|period| Duration::try_from(period).ok());
+    period
+        .filter(|period| *period >= SHORTEST_PERIOD)
+        .ok_or_else(|| {
+            format!(
+                "expected a time of at least {} seconds, for example 10m",
+                SHORTEST_PERIOD.as_secs()
+            )
+        })
+}
+
 fn optional_address(text: &str) -> Result<OptionalAddress, String> {
     if text == "0" || text.is_empty() {
         return Ok(OptionalAddress(None));
@@ -222,6 +246,15 @@ fn optional_address(text: &str) -> Result<OptionalAddress, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_period_is_a_time_that_is_not_too_short() {
+        assert_eq!(period("10m"), Ok(Duration::from_mins(10)));
+        assert_eq!(period("90s"), Ok(Duration::from_secs(90)));
+        for wrong in ["", "10", "9s", "-10m"] {
+            assert!(period(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn addresses_may_leave_out_the_host() {

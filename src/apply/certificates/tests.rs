@@ -11,6 +11,7 @@ use crate::apply::objects::Item;
 use crate::apply::phases::{ContentPhase, Pass, PhasesError, Remembered};
 use crate::apply::teardown::{CrdDeletion, Occasion, Teardown};
 use crate::apply::watch::DriftWatches;
+use crate::revision::Account;
 use crate::revision::certificates::LIFE;
 use crate::revision::collision::{Claim, CrdOwner, Family, Sibling};
 use crate::testing::api_server::ApiServer;
@@ -28,6 +29,13 @@ fn server() -> ApiServer {
 
 fn start() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
+}
+
+fn account() -> Account {
+    Account {
+        namespace: "n".into(),
+        name: "a".into(),
+    }
 }
 
 fn minutes(count: i64) -> SignedDuration {
@@ -161,6 +169,7 @@ impl Process {
         let pass = Pass {
             objects: Objects {
                 own: &client,
+                account: &account(),
                 client: &client,
                 discovery: &self.discovery,
                 claim: &self.claim,
@@ -495,6 +504,7 @@ async fn a_teardown_leaves_nothing() {
     let teardown = Teardown {
         objects: Objects {
             own: &client,
+            account: &account(),
             client: &client,
             discovery: &process.discovery,
             claim: &process.claim,

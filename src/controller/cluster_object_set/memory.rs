@@ -2,7 +2,7 @@
 //!
 //! Nothing here is needed to be right: a process that starts anew, or forgets, reads everything once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use crate::api::ClusterObjectSet;
 use crate::api::cluster_object_set::ObservedPhase;
 use crate::api::object::ObjectKey;
 use crate::apply::phases::{Content, Remembered};
+use crate::apply::watch::DriftWatches;
+use crate::revision::Account;
 use crate::revision::rollout::Warning;
 
 /// One revision, as the last pass left it.
@@ -30,8 +32,10 @@ pub struct Entry {
     pub observed_phases: Option<Vec<ObservedPhase>>,
     /// When everything was read last.
     pub read_at: Option<Instant>,
-    /// The kinds whose changes are not seen.
-    pub unwatched: Vec<String>,
+    /// As whom it was applied.
+    pub account: Option<Account>,
+    /// Whether changes of some kinds are not seen.
+    pub is_unwatched: bool,
     /// What people were told.
     pub warnings: Vec<Warning>,
     /// The resource version of the `ClusterObjectSet` as we saw or wrote it last.
@@ -133,13 +137,45 @@ impl Memory {
     pub fn is_unwatched(&self, set: &ClusterObjectSet) -> bool {
         self.lock()
             .get(&set.uid().unwrap_or_default())
-            .is_some_and(|entry| !entry.unwatched.is_empty())
+            .is_some_and(|entry| entry.is_unwatched)
+    }
+
+    /// Forgets the objects of a revision that is done with them.
+    pub fn forget_objects(&self, set: &ClusterObjectSet) {
+        if let Some(entry) = self.lock().get_mut(&set.uid().unwrap_or_default()) {
+            *entry = Entry {
+                generation: entry.generation,
+                version: std::mem::take(&mut entry.version),
+                is_own_write: entry.is_own_write,
+                ..Entry::default()
+            };
+        }
+    }
+
+    /// Forgets all revisions but `live`, and stops the drift watches that no revision needs any more.
+    pub fn tidy(&self, live: &BTreeSet<String>, watches: &DriftWatches) {
+        self.lock_deleting().retain(|uid, _| live.contains(uid));
+        let mut entries = self.lock();
+        entries.retain(|uid, _| live.contains(uid));
+        let needed = entries.values().flat_map(|entry| {
+            let keys = entry.remembered.phases.iter().flat_map(|(_, keys)| keys);
+            keys.filter_map(|key| Some((key, entry.account.as_ref()?)))
+        });
+        watches.stop_unneeded(needed);
     }
 
     /// When there is something to do for the certificates of a revision, if it has any.
     pub fn certified_until(&self, set: &ClusterObjectSet) -> Option<Timestamp> {
         let entries = self.lock();
         entries.get(&set.uid()?)?.remembered.certified.until
+    }
+
+    /// Lets everything have been read so long ago.
+    #[cfg(test)]
+    pub(crate) fn age(&self, time: Duration) {
+        for entry in self.lock().values_mut() {
+            entry.read_at = entry.read_at.and_then(|at| at.checked_sub(time));
+        }
     }
 
     /// Whether the revision of that UID has `key` among its objects, as far as it is remembered.

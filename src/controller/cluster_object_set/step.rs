@@ -10,6 +10,7 @@ mod end;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -26,10 +27,10 @@ use crate::apply::objects::Objects;
 use crate::apply::permissions::Preflighter;
 use crate::apply::phases::{Content, Left, Pass as PhasesPass, PhasesError, Remembered};
 use crate::apply::secrets::{self, ContentError, Reader};
-use crate::apply::watch::View;
+use crate::apply::watch::Watcher;
 use crate::controller::cluster_object_set::account::{account_of, claim_of};
 use crate::controller::cluster_object_set::memory::Entry;
-use crate::controller::cluster_object_set::{Context, PLURAL, REREAD};
+use crate::controller::cluster_object_set::{Context, PLURAL};
 use crate::error::{self, Classify, Disposition, Failure};
 use crate::identity::request::{self, RequestError, path};
 use crate::revision::Account;
@@ -201,7 +202,9 @@ impl<'a> Work<'a> {
             Err(error) => return Step::failed(&error),
         };
         let lives = |owner: &CrdOwner| self.lives(owner);
-        let rereads_unwatched = entry.read_at.is_none_or(|at| at.elapsed() >= REREAD);
+        let rereads_unwatched = entry
+            .read_at
+            .is_none_or(|at| at.elapsed() >= self.ctx.reread);
         let pass = PhasesPass {
             objects: self.objects(&lives),
             watches: &self.ctx.watches,
@@ -341,25 +344,43 @@ impl<'a> Work<'a> {
             .map_err(|error| Box::new(Step::failed(&error)))
     }
 
-    /// Notes which kinds are not watched, and says so.
+    /// Notes which kinds the controller does not watch, and says so.
     fn note_unwatched(&self, entry: &mut Entry) {
-        let left = entry.remembered.left.keys();
-        let unwatched = left.filter(|key| self.ctx.watches.view(key) == View::Unwatched);
-        let kinds: BTreeSet<String> = unwatched.map(|key| key.gvk.to_string()).collect();
-        let kinds = Vec::from_iter(kinds);
-        entry.unwatched.clone_from(&kinds);
+        let mut kinds: BTreeMap<Watcher, BTreeSet<String>> = BTreeMap::new();
+        for key in entry.remembered.left.keys() {
+            let watcher = self.ctx.watches.watcher(key, &self.account);
+            kinds
+                .entry(watcher)
+                .or_default()
+                .insert(key.gvk.to_string());
+        }
+        entry.account = Some(self.account.clone());
+        entry.is_unwatched = kinds.contains_key(&Watcher::Nobody);
         entry
             .warnings
             .retain(|warning| warning.reason != Reason::NotWatched);
-        if !kinds.is_empty() {
-            entry.warnings.push(Warning {
-                reason: Reason::NotWatched,
-                sentence: format!(
-                    "Changes of {} are not watched: they are looked for every {} minutes.",
-                    kinds.join(", "),
-                    REREAD.as_secs() / 60
-                ),
-            });
+        let sentences = kinds.into_iter().filter_map(|(watcher, kinds)| {
+            self.watched(watcher, &Vec::from_iter(kinds).join(", "))
+        });
+        entry.warnings.extend(sentences.map(|sentence| Warning {
+            reason: Reason::NotWatched,
+            sentence,
+        }));
+    }
+
+    /// How it is said who sees changes of `kinds`; that it is the controller goes without saying.
+    fn watched(&self, watcher: Watcher, kinds: &str) -> Option<String> {
+        let account = &self.account;
+        match watcher {
+            Watcher::Controller => None,
+            Watcher::Account => Some(format!(
+                "Changes of {kinds} are watched as service account {account}."
+            )),
+            Watcher::Nobody => Some(format!(
+                "Changes of {kinds} are not watched: they are looked for every {} as service account {account}, which may \
+                 not list and watch them.",
+                period(self.ctx.reread)
+            )),
         }
     }
 
@@ -403,6 +424,7 @@ impl<'a> Work<'a> {
     fn objects<'b>(&'b self, lives: &'b (dyn Fn(&CrdOwner) -> bool + Sync)) -> Objects<'b> {
         Objects {
             own: &self.ctx.client,
+            account: &self.account,
             client: &self.client,
             discovery: &self.ctx.discovery,
             claim: &self.claim,
@@ -439,6 +461,15 @@ impl<'a> Work<'a> {
         let mut finalizers = self.set.finalizers().to_vec();
         finalizers.push(keys::FINALIZER_TEARDOWN.to_owned());
         write_finalizers(self.ctx, self.set, &finalizers).await
+    }
+}
+
+/// A period as people say it.
+fn period(period: Duration) -> String {
+    match period.as_secs() {
+        60 => "minute".to_owned(),
+        seconds if seconds % 60 == 0 => format!("{} minutes", seconds / 60),
+        seconds => format!("{seconds} seconds"),
     }
 }
 

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+
+const REREAD: Duration = Duration::from_mins(10);
 use crate::apply::revisions::{Ensured, Uninstall};
 use crate::identity::accounts::Accounts;
 use crate::identity::{DefaultAccount, ExcludedNamespaces};
@@ -153,6 +155,7 @@ impl Cluster {
             memory: Memory::default(),
             system_namespace: SYSTEM.into(),
             crd_deletion: CrdDeletion::default(),
+            reread: REREAD,
             reporter: Reporter::new(client.clone(), "oxolm"),
             client,
         });

@@ -52,6 +52,7 @@ impl Work<'_> {
                 if let Err(error) = remove_finalizer(self.ctx, self.set).await {
                     return Step::unwritten(&error);
                 }
+                self.ctx.memory.forget_objects(self.set);
                 step
             }
         }

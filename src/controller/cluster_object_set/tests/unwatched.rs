@@ -7,6 +7,8 @@ async fn an_unwatched_object_that_is_not_available_is_looked_at_soon() {
     let cluster = Cluster::new().await;
     let claims = "/api/v1/persistentvolumeclaims";
     cluster.server.forbid_controller(&format!("LIST {claims}"));
+    let own = "LIST /api/v1/namespaces/n/persistentvolumeclaims";
+    cluster.server.forbid("n:installer", own);
     let claim = namespaced("v1", "PersistentVolumeClaim", "data");
     cluster.ensure(&desired("1.0.0", &[claim])).await;
     cluster.passes("e-1").await;
@@ -27,6 +29,51 @@ async fn an_unwatched_object_that_is_not_available_is_looked_at_soon() {
     cluster.server.set_status(path, &json!({"phase": "Bound"}));
     assert_eq!(cluster.pass("e-1").await, Next::After(REREAD));
     assert!(cluster.condition("e-1", "Succeeded").starts_with("True"));
+}
+
+#[tokio::test]
+async fn what_the_controller_may_not_watch_the_account_does() {
+    let cluster = Cluster::new().await;
+    let server = &cluster.server;
+    server.forbid_controller("LIST /api/v1/configmaps");
+    cluster.ensure(&desired("1.0.0", &[config("1")])).await;
+    cluster.passes("e-1").await;
+    assert_eq!(
+        cluster.condition("e-1", "Warnings"),
+        "True/NotWatched: Changes of ConfigMap.v1 are watched as service account n/installer."
+    );
+    assert_eq!(cluster.pass("e-1").await, Next::OnChange);
+    server.requests();
+    assert_eq!(cluster.pass("e-1").await, Next::OnChange);
+    assert_eq!(server.requests(), Vec::<String>::new(), "nothing changed");
+    let path = "/api/v1/namespaces/n/configmaps/config";
+    server.edit(path, &json!({"data": {"key": "2"}}));
+    cluster.passes("e-1").await;
+    let data = server.object(path).unwrap()["data"]["key"].clone();
+    assert_eq!(data, "1");
+}
+
+#[tokio::test]
+async fn what_nobody_may_watch_is_read_on_a_slow_timer() {
+    let cluster = Cluster::new().await;
+    let server = &cluster.server;
+    server.forbid_controller("LIST /api/v1/configmaps");
+    server.forbid("n:installer", "LIST /api/v1/namespaces/n/configmaps");
+    cluster.ensure(&desired("1.0.0", &[config("1")])).await;
+    cluster.passes("e-1").await;
+    let told = cluster.condition("e-1", "Warnings");
+    assert!(
+        told.starts_with("True/NotWatched: Changes of ConfigMap.v1 are not watched: they are looked for every 10 minutes as service account n/installer"),
+        "{told}"
+    );
+    let path = "/api/v1/namespaces/n/configmaps/config";
+    server.edit(path, &json!({"data": {"key": "2"}}));
+    let data = || server.object(path).unwrap()["data"]["key"].clone();
+    assert_eq!(cluster.pass("e-1").await, Next::After(REREAD));
+    assert_eq!(data(), "2", "it is not time yet");
+    cluster.ctx.memory.age(REREAD);
+    cluster.passes("e-1").await;
+    assert_eq!(data(), "1");
 }
 
 #[test]
