@@ -99,3 +99,17 @@ pub(crate) fn peak<T>(run: impl FnOnce() -> T) -> (T, f64) {
     let made = run();
     (made, (memory("VmHWM") - before) / MIB)
 }
+
+/// Names what memory a process is to measure, instead of anything else.
+pub(crate) const MEMORY: &str = "OXOLM_BENCH_MEMORY";
+
+/// The memory that `what` takes over idle in a process of its own, in MiB: nothing is left of what was done before.
+pub(crate) fn peak_elsewhere(what: &str) -> f64 {
+    let program = std::env::current_exe().expect("this is a program");
+    let output = std::process::Command::new(program)
+        .env(MEMORY, what)
+        .output();
+    let output = output.expect("it runs").stdout;
+    let text = String::from_utf8(output).expect("it prints a number");
+    text.trim().parse().expect("it prints a number")
+}

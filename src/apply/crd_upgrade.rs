@@ -18,7 +18,7 @@ use tokio::task::spawn_blocking;
 use crate::error::{Classify, Disposition, quoted};
 use crate::identity::request::{self, Page, RequestError};
 use crate::preflight::crd_upgrade::stored::{self, Questions, Tally, Unanswerable};
-use crate::preflight::crd_upgrade::{self, Definition, DefinitionError, Finding, Severity};
+use crate::preflight::crd_upgrade::{self, Definition, DefinitionError, Finding, Pool, Severity};
 
 /// Where CRDs are.
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -134,7 +134,8 @@ impl CrdUpgradeCheck<'_> {
     ) -> Result<(), CrdUpgradeError> {
         let (mut paragraphs, mut looked) = (Vec::new(), Vec::new());
         for object in objects.iter().filter(|object| Definition::is_crd(object)) {
-            let compared = self.compare(object).await?;
+            // A copy as text is a tenth of one as a tree.
+            let compared = self.compare(object.to_string().into_bytes()).await?;
             warnings.extend(warning(&compared.name, &compared.findings));
             if crd_upgrade::is_refused(&compared.findings) {
                 paragraphs.push(crd_upgrade::refusal(&compared.name, &compared.findings));
@@ -148,22 +149,27 @@ impl CrdUpgradeCheck<'_> {
         }
     }
 
-    /// Compares a CRD with the live one whose place it is to take.
+    /// Compares a CRD, as its JSON, with the live one whose place it is to take.
     ///
     /// # Errors
     /// When one of the two cannot be read.
-    pub async fn compare(&self, new: &Value) -> Result<Comparison, CrdUpgradeError> {
+    pub async fn compare(&self, new: Vec<u8>) -> Result<Comparison, CrdUpgradeError> {
+        // Large CRDs take tens of milliseconds.
+        let mut pool = Pool::default();
+        let read = spawn_blocking(move || {
+            let new = Definition::parse(&mut pool, &new)?;
+            Ok::<_, DefinitionError>((pool, new))
+        });
+        let (pool, new) = read.await.map_err(|_join| CrdUpgradeError::Interrupted)??;
         let mut comparison = Comparison {
-            name: Definition::read(new)?.name,
+            name: new.name.clone(),
             findings: Vec::new(),
             looked: Vec::new(),
         };
         let Some(live) = self.live(&comparison.name).await? else {
             return Ok(comparison);
         };
-        let new = new.clone();
-        // Large CRDs take tens of milliseconds.
-        let compared = spawn_blocking(move || compare(&live, &new)).await;
+        let compared = spawn_blocking(move || compare(pool, &live, &new)).await;
         let (old, findings, questions) =
             compared.map_err(|_join| CrdUpgradeError::Interrupted)??;
         comparison.findings = findings;
@@ -252,9 +258,9 @@ impl CrdUpgradeCheck<'_> {
         }
     }
 
-    async fn live(&self, name: &str) -> Result<Option<Value>, CrdUpgradeError> {
-        let answer = match request::get(self.own, CRDS, name).await {
-            Err(error) if error.is_forbidden() => request::get(self.account, CRDS, name).await,
+    async fn live(&self, name: &str) -> Result<Option<String>, CrdUpgradeError> {
+        let answer = match request::get_text(self.own, CRDS, name).await {
+            Err(error) if error.is_forbidden() => request::get_text(self.account, CRDS, name).await,
             answer => answer,
         };
         answer.map_err(|source| CrdUpgradeError::Read {
@@ -270,10 +276,10 @@ type Compared = (
     Result<Option<Questions>, Unanswerable>,
 );
 
-fn compare(live: &Value, new: &Value) -> Result<Compared, DefinitionError> {
-    let (old, after) = (Definition::read(live)?, Definition::read(new)?);
-    let findings = crd_upgrade::check(Some(&old), &after);
-    let questions = stored::questions((&old, live), (&after, new), &findings);
+fn compare(mut pool: Pool, live: &str, new: &Definition) -> Result<Compared, DefinitionError> {
+    let old = Definition::parse(&mut pool, live.as_bytes())?;
+    let findings = crd_upgrade::check(Some(&old), new);
+    let questions = stored::questions(&old, new, &findings);
     Ok((old, findings, questions))
 }
 

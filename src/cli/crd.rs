@@ -14,14 +14,14 @@ use anyhow::{Context as _, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 
-use input::LoadedCrd;
+use input::Side;
 
 use super::Answer;
 use super::cluster::ClusterOptions;
 use super::source::Sources;
 use crate::apply::crd_upgrade::{CrdUpgradeCheck, Resources};
 use crate::preflight::crd_upgrade::stored::{self, Questions, Tally};
-use crate::preflight::crd_upgrade::{self, Finding};
+use crate::preflight::crd_upgrade::{self, Definition, Finding, Pool};
 
 /// Check custom resource definitions (CRDs) of bundles.
 #[derive(Debug, Args)]
@@ -100,30 +100,28 @@ struct Report {
 
 impl Report {
     /// Compares the CRDs of the two sides; resources, if there are any, decide where they can.
-    fn of(old: &[LoadedCrd], new: &[LoadedCrd], resources: Option<&Path>) -> anyhow::Result<Self> {
+    fn of(
+        old: &[Definition],
+        new: &[Definition],
+        resources: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let mut report = Self::default();
         let mut open = Vec::new();
         for crd in new {
-            let name = &crd.definition.name;
-            let before = old.iter().find(|old| old.definition.name == *name);
-            let findings = crd_upgrade::check(before.map(|old| &old.definition), &crd.definition);
+            let before = old.iter().find(|old| old.name == crd.name);
+            let findings = crd_upgrade::check(before, crd);
             if let (Some(before), Some(_)) = (before, resources) {
-                let (old, new) = (
-                    (&before.definition, &before.json),
-                    (&crd.definition, &crd.json),
-                );
                 open.push(Open {
                     old: before,
-                    questions: stored::questions(old, new, &findings),
+                    questions: stored::questions(before, crd, &findings),
                     tally: Tally::default(),
                 });
             }
-            report.crds.insert(name.clone(), findings);
+            report.crds.insert(crd.name.clone(), findings);
         }
         for crd in old {
-            let name = crd.definition.name.clone();
             let gone = || vec![crd_upgrade::removal()];
-            report.crds.entry(name).or_insert_with(gone);
+            report.crds.entry(crd.name.clone()).or_insert_with(gone);
         }
         if let Some(path) = resources {
             resources::each(path, &mut |object| {
@@ -134,9 +132,9 @@ impl Report {
         }
         for open in open {
             if open.is_in_vain() {
-                report.unused.push(open.old.definition.name.clone());
+                report.unused.push(open.old.name.clone());
             }
-            if let Some(findings) = report.crds.get_mut(&open.old.definition.name) {
+            if let Some(findings) = report.crds.get_mut(&open.old.name) {
                 *findings = open.conclude(std::mem::take(findings));
             }
         }
@@ -144,7 +142,7 @@ impl Report {
     }
 
     /// Compares CRDs with those of the cluster.
-    fn of_cluster(context: Option<&str>, new: &[LoadedCrd]) -> anyhow::Result<Self> {
+    fn of_cluster(context: Option<&str>, new: &Side) -> anyhow::Result<Self> {
         let cluster = ClusterOptions::of_context(context).connect()?;
         let crds = cluster.ask(async |client| {
             let check = CrdUpgradeCheck {
@@ -154,8 +152,8 @@ impl Report {
                 resources: Resources::Looked,
             };
             let mut crds = BTreeMap::new();
-            for crd in new {
-                let compared = check.compare(&crd.json).await?;
+            for crd in &new.crds {
+                let compared = check.compare(crd.json.clone()).await?;
                 crds.insert(compared.name, compared.findings);
             }
             anyhow::Ok(crds)
@@ -176,7 +174,7 @@ impl Report {
 
 /// A CRD of which resources may decide.
 struct Open<'a> {
-    old: &'a LoadedCrd,
+    old: &'a Definition,
     questions: Result<Option<Questions>, stored::Unanswerable>,
     tally: Tally,
 }
@@ -196,7 +194,7 @@ impl Open<'_> {
     }
 
     fn conclude(&self, findings: Vec<Finding>) -> Vec<Finding> {
-        let old = &self.old.definition;
+        let old = self.old;
         match &self.questions {
             Ok(None) => findings,
             Ok(Some(_)) => stored::conclude(old, findings, Ok(&self.tally)),
@@ -247,9 +245,14 @@ fn check(arguments: &Check) -> anyhow::Result<(Report, Vec<String>)> {
         !new_side.is_nothing,
         "{new} holds null: there is nothing to upgrade to"
     );
+    let mut pool = Pool::default();
+    let after = new_side.definitions(&mut pool)?;
     let report = match &old {
-        Some(old) => Report::of(&old.crds, &new_side.crds, arguments.resources.as_deref())?,
-        None => Report::of_cluster(arguments.context.as_deref(), &new_side.crds)?,
+        Some(old) => {
+            let before = old.definitions(&mut pool)?;
+            Report::of(&before, &after, arguments.resources.as_deref())?
+        }
+        None => Report::of_cluster(arguments.context.as_deref(), &new_side)?,
     };
     let unused = report.unused.iter().map(|crd| {
         format!(

@@ -556,5 +556,16 @@ pub fn documents(bytes: &[u8]) -> impl Iterator<Item = Result<Value, StreamError
     })
 }
 
+/// [`documents`] as JSON in normal form, of which the larger ones need not be a tree in memory; those without content
+/// are empty.
+pub(crate) fn texts(bytes: &[u8]) -> impl Iterator<Item = Result<Vec<u8>, StreamError>> {
+    let mut documents = Documents::new(bytes, LIMIT_BYTES);
+    std::iter::from_fn(move || {
+        documents
+            .next(|normalizer, _| Ok(normalizer.text().to_vec()))
+            .transpose()
+    })
+}
+
 #[cfg(test)]
 mod tests;

@@ -111,6 +111,26 @@ pub async fn get(client: &Client, path: &str, name: &str) -> Result<Option<Value
     }
 }
 
+/// Reads one object as its JSON: one that is large, and need not be a tree in memory.
+///
+/// # Errors
+/// As [`get`].
+pub async fn get_text(
+    client: &Client,
+    path: &str,
+    name: &str,
+) -> Result<Option<String>, RequestError> {
+    let request = Request::new(path).get(name, &GetParams::default());
+    let request = request.map_err(RequestError::Unbuildable)?;
+    let answer = tokio::time::timeout(DEADLINE, client.request_text(request)).await;
+    let answer = answer.map_err(|_elapsed| RequestError::TimedOut)?;
+    match answer.map_err(RequestError::from) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Reads at most `limit` objects of a collection.
 ///
 /// # Errors

@@ -20,11 +20,15 @@ pub mod conversion;
 mod definition;
 mod edits;
 mod flatten;
+mod json_form;
 mod neglected;
 mod property;
+mod read;
+mod record;
 mod report;
 mod report_text;
 mod shape;
+mod skeleton;
 pub mod stored;
 mod string_form;
 mod text;
@@ -33,11 +37,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 pub use definition::{Definition, DefinitionError};
+pub use record::Pool;
 
 use definition::{ConversionStrategy, Version};
-use flatten::{Nodes, flatten};
+use flatten::Pair;
 use property::{Complaint, compare};
-use shape::is_same_record;
+use record::Record;
+use shape::At;
 
 use crate::error::quoted;
 
@@ -187,10 +193,33 @@ pub struct Finding {
     pub place: Place,
     /// The line: `check: text`, or `version: path: check: text`.
     pub message: String,
+    /// Whether resources that are stored can change it.
+    fate: Fate,
+}
+
+/// Whether stored resources can change a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It stands, whatever is stored.
+    Stands,
+    /// It is only about what is allowed, or about data that may not be there.
+    Open,
 }
 
 impl Finding {
     fn new(severity: Severity, check: Check, place: Place, text: &str) -> Self {
+        let fate = match (check, &place) {
+            // What is said about a node that is gone is said by its removal.
+            (_, Place::Removed { .. }) => Fate::Open,
+            (
+                Check::Scope | Check::StoredVersionRemoval | Check::Type | Check::Default,
+                Place::Crd
+                | Place::WholeVersion { .. }
+                | Place::Version { .. }
+                | Place::Served { .. },
+            ) => Fate::Stands,
+            _ => Fate::Open,
+        };
         let message = match &place {
             Place::Crd | Place::WholeVersion { .. } | Place::Removed { .. } => {
                 format!("{check}: {text}")
@@ -207,7 +236,25 @@ impl Finding {
             check,
             place,
             message,
+            fate,
         }
+    }
+
+    /// The finding about a node and the one that takes its place.
+    fn of_node(complaint: &Complaint, place: Place, old: &Record, new: Option<&Record>) -> Self {
+        let Complaint { check, text, .. } = complaint;
+        let mut finding = Self::new(Severity::Error, *check, place, text);
+        match new {
+            None => finding.fate = Fate::Open,
+            // Numbers become texts, or the other way round.
+            Some(new) if *check == Check::Unhandled => {
+                if old.is(At::XIntOrString) != new.is(At::XIntOrString) {
+                    finding.fate = Fate::Stands;
+                }
+            }
+            Some(_) => {}
+        }
+        finding
     }
 
     fn crd_wide(check: Check, text: &str) -> Self {
@@ -223,11 +270,17 @@ pub fn check(old: Option<&Definition>, new: &Definition) -> Vec<Finding> {
     let Some(old) = old else {
         return Vec::new();
     };
-    let (before, after) = (nodes_of(old), nodes_of(new));
+    let mut removed = crd_wide(old, new);
+    let mut changed = Vec::new();
+    for (before, after) in common_versions(old, new) {
+        let pair = Pair::new(before.schema.as_ref(), after.schema.as_ref());
+        removed_fields(&before.name, &pair, &mut removed);
+        changes(&before.name, &pair, &mut changed);
+    }
     let groups = [
-        crd_wide(old, new, &before, &after),
-        same_versions(&before, &after),
-        served_versions(new, &before, &after),
+        removed,
+        changed,
+        served_versions(old, new),
         neglected::look(old, new),
     ];
     let mut findings = Vec::new();
@@ -269,29 +322,7 @@ pub fn refusal(crd: &str, findings: &[Finding]) -> String {
     )
 }
 
-/// The versions of a CRD with the nodes of their schemas.
-fn nodes_of(crd: &Definition) -> Vec<VersionNodes<'_>> {
-    crd.versions
-        .iter()
-        .map(|version| VersionNodes {
-            version,
-            nodes: flatten(version.schema.as_ref()),
-        })
-        .collect()
-}
-
-/// A version and the nodes of its schema, by path.
-struct VersionNodes<'a> {
-    version: &'a Version,
-    nodes: Nodes<'a>,
-}
-
-fn crd_wide(
-    old: &Definition,
-    new: &Definition,
-    before: &[VersionNodes<'_>],
-    after: &[VersionNodes<'_>],
-) -> Vec<Finding> {
+fn crd_wide(old: &Definition, new: &Definition) -> Vec<Finding> {
     let mut findings = Vec::new();
     if old.scope != new.scope {
         findings.push(Finding::crd_wide(
@@ -316,115 +347,117 @@ fn crd_wide(
             &format!("stored versions removed : [{}]", gone.join(" ")),
         ));
     }
-    for (old, new) in common_versions(before, after) {
-        for (path, _, found) in old.nodes.beside(&new.nodes) {
-            if found.is_none() {
-                let version = new.version.name.clone();
-                let text = format!("removed field : {version}.{path}");
-                let path = path.to_owned();
-                let place = Place::Removed { version, path };
-                findings.push(Finding::new(
-                    Severity::Error,
-                    Check::ExistingFieldRemoval,
-                    place,
-                    &text,
-                ));
-            }
-        }
-    }
     findings
 }
 
 /// The versions of the old CRD that the new one has, too.
 fn common_versions<'a>(
-    old: &'a [VersionNodes<'a>],
-    new: &'a [VersionNodes<'a>],
-) -> impl Iterator<Item = (&'a VersionNodes<'a>, &'a VersionNodes<'a>)> {
-    old.iter().filter_map(|old| {
-        let is_same = |new: &&VersionNodes<'_>| new.version.name == old.version.name;
-        Some((old, new.iter().find(is_same)?))
-    })
+    old: &'a Definition,
+    new: &'a Definition,
+) -> impl Iterator<Item = (&'a Version, &'a Version)> {
+    let pair = |old: &'a Version| Some((old, new.version(&old.name)?));
+    old.versions.iter().filter_map(pair)
 }
 
-fn same_versions(old: &[VersionNodes<'_>], new: &[VersionNodes<'_>]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (old, new) in common_versions(old, new) {
-        for (path, complaint) in compare_versions(old, new) {
-            let version = old.version.name.clone();
+/// The fields of a version that are gone.
+fn removed_fields(version: &str, pair: &Pair<'_>, findings: &mut Vec<Finding>) {
+    let removed = pair.iter().filter(|(_, _, found)| found.is_none());
+    findings.extend(removed.map(|(path, ..)| {
+        let text = format!("removed field : {version}.{path}");
+        let (version, path) = (version.to_owned(), path.to_owned());
+        let place = Place::Removed { version, path };
+        Finding::new(Severity::Error, Check::ExistingFieldRemoval, place, &text)
+    }));
+}
+
+/// What is to be said about every node of a version.
+fn changes(version: &str, pair: &Pair<'_>, findings: &mut Vec<Finding>) {
+    for (path, old, new) in pair.iter() {
+        findings.extend(compare(old, new).iter().map(|complaint| {
+            let (version, path) = (version.to_owned(), path.to_owned());
             let place = Place::Version { version, path };
-            findings.push(Finding::new(
-                Severity::Error,
-                complaint.check,
-                place,
-                &complaint.text,
-            ));
-        }
+            Finding::of_node(complaint, place, old, new)
+        }));
     }
-    findings
 }
 
-/// The complaints about every node of the older schema.
-fn compare_versions(old: &VersionNodes<'_>, new: &VersionNodes<'_>) -> Vec<(String, Complaint)> {
-    let mut complaints = Vec::new();
-    if let (Some(before), Some(after)) = (&old.version.schema, &new.version.schema)
-        && is_same_record(before, after)
-    {
-        return complaints;
-    }
-    for (path, node, other) in old.nodes.beside(&new.nodes) {
-        let found = compare(node, other).into_iter();
-        complaints.extend(found.map(|complaint| (path.to_owned(), complaint)));
-    }
-    complaints
-}
-
-fn served_versions(
-    crd: &Definition,
-    old: &[VersionNodes<'_>],
-    new: &[VersionNodes<'_>],
-) -> Vec<Finding> {
-    if crd.conversion == ConversionStrategy::Webhook {
+/// What is to be said about served versions beside higher ones, less what was so already.
+fn served_versions(old: &Definition, new: &Definition) -> Vec<Finding> {
+    if new.conversion == ConversionStrategy::Webhook {
         return Vec::new();
     }
-    let known: BTreeSet<_> = served_pairs(old)
-        .into_iter()
-        .map(|(lower, higher, path, complaint)| {
-            (lower, higher, path, complaint.check, complaint.raw)
-        })
-        .collect();
+    let before = served_pairs(old);
     let mut findings = Vec::new();
-    for (lower, higher, path, complaint) in served_pairs(new) {
-        let Complaint { check, raw, text } = complaint;
-        let key = (lower, higher, path, check, raw);
-        if known.contains(&key) {
-            continue;
+    for (lower, higher) in served_pairs(new) {
+        let same = |(a, b): &&(&Version, &Version)| a.name == lower.name && b.name == higher.name;
+        let known = before.iter().find(same);
+        let known = known.map(|(lower, higher)| compared(lower, higher));
+        let known = known.unwrap_or_default();
+        for (path, one, other) in compared(lower, higher).iter() {
+            let known = known.at(path);
+            findings.extend(new_complaints((one, other), known).iter().map(|complaint| {
+                let place = Place::Served {
+                    lower: lower.name.clone(),
+                    higher: higher.name.clone(),
+                    path: path.to_owned(),
+                };
+                Finding::of_node(complaint, place, one, other)
+            }));
         }
-        let (lower, higher, path, check, _) = key;
-        let place = Place::Served {
-            lower,
-            higher,
-            path,
-        };
-        findings.push(Finding::new(Severity::Error, check, place, &text));
     }
     findings
 }
 
-/// The complaints about every served version against every higher one.
-fn served_pairs(versions: &[VersionNodes<'_>]) -> Vec<(String, String, String, Complaint)> {
-    let mut served: Vec<_> = versions
-        .iter()
-        .filter(|one| one.version.is_served)
-        .collect();
-    served.sort_by(|a, b| definition::by_priority(&a.version.name, &b.version.name));
-    let mut complaints = Vec::new();
-    for (index, lower) in served.iter().enumerate() {
-        for higher in served.iter().skip(index + 1) {
-            for (path, complaint) in compare_versions(lower, higher) {
-                let (lower, higher) = (lower.version.name.clone(), higher.version.name.clone());
-                complaints.push((lower, higher, path, complaint));
-            }
-        }
+fn compared<'a>(lower: &'a Version, higher: &'a Version) -> Pair<'a> {
+    Pair::new(lower.schema.as_ref(), higher.schema.as_ref())
+}
+
+/// A node and the one that is compared with it, if there is one.
+type Beside<'a> = (&'a Record, Option<&'a Record>);
+
+/// The complaints about two nodes that were not there about the `known` two.
+fn new_complaints(nodes: Beside<'_>, known: Option<Beside<'_>>) -> Vec<Complaint> {
+    let are_one = |(a, b): (Option<&Record>, Option<&Record>)| match (a, b) {
+        (Some(a), Some(b)) => a.is_one_with(b),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    let Some(known) = known else {
+        return compare(nodes.0, nodes.1);
+    };
+    // Most that is so was so before, and to say it takes long.
+    if are_one((Some(nodes.0), Some(known.0))) && are_one((nodes.1, known.1)) {
+        return Vec::new();
+    }
+    let mut complaints = compare(nodes.0, nodes.1);
+    if !complaints.is_empty() {
+        let known = compare(known.0, known.1);
+        let is_known = |complaint: &Complaint| {
+            let same =
+                |known: &Complaint| known.check == complaint.check && known.raw == complaint.raw;
+            known.iter().any(same)
+        };
+        complaints.retain(|complaint| !is_known(complaint));
     }
     complaints
+}
+
+/// Every served version with every higher one.
+fn served_pairs(crd: &Definition) -> Vec<(&Version, &Version)> {
+    let mut served: Vec<_> = crd
+        .versions
+        .iter()
+        .filter(|version| version.is_served)
+        .collect();
+    served.sort_by(|a, b| definition::by_priority(&a.name, &b.name));
+    let mut pairs = Vec::new();
+    for (index, lower) in served.iter().enumerate() {
+        pairs.extend(
+            served
+                .iter()
+                .skip(index + 1)
+                .map(|higher| (*lower, *higher)),
+        );
+    }
+    pairs
 }

@@ -97,11 +97,15 @@ impl Validator {
 
     /// Judges a resource as it is stored. The order of the violations is that of the schema.
     pub fn judge(&self, resource: &Value) -> Verdict {
-        let resource = self.prepared(resource);
-        let mut violations = validate::violations(&resource, &self.root);
+        self.judge_prepared(&self.prepared(resource))
+    }
+
+    /// [`Self::judge`] of what [`Self::prepared`] made.
+    pub fn judge_prepared(&self, resource: &Value) -> Verdict {
+        let mut violations = validate::violations(resource, &self.root);
         // The API server looks at rules only where the form is right.
         if violations.is_empty() {
-            match cel::violations(&resource, &self.root) {
+            match cel::violations(resource, &self.root) {
                 Ok(broken) => violations = broken,
                 Err(gap) => return Verdict::Undecided(gap),
             }
@@ -113,17 +117,12 @@ impl Validator {
             Verdict::Invalid(violations)
         }
     }
+}
 
-    /// The path of the first value that the resource has under `self` and would no longer have under `other`.
-    ///
-    /// A null that goes is no loss.
-    pub fn lost(&self, other: &Self, resource: &Value) -> Option<String> {
-        let mut path = String::new();
-        prepare::lost(
-            &self.prepared(resource),
-            &other.prepared(resource),
-            &mut path,
-        )
-        .then(|| path.trim_start_matches('.').to_owned())
-    }
+/// The path of the first value that a resource has as it was prepared `before` and no longer has as it was `after`.
+///
+/// A null that goes is no loss.
+pub fn lost(before: &Value, after: &Value) -> Option<String> {
+    let mut path = String::new();
+    prepare::lost(before, after, &mut path).then(|| path.trim_start_matches('.').to_owned())
 }

@@ -9,12 +9,11 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use serde_json::Value;
 
 use super::Sources;
 use crate::bundle::RegistryV1;
-use crate::fbc::yaml;
-use crate::preflight::crd_upgrade::Definition;
+use crate::fbc::{normal, yaml};
+use crate::preflight::crd_upgrade::{Definition, Pool};
 use crate::render;
 
 /// The largest file of CRDs, in bytes: an API server takes objects of 3 MiB at most, and this is many of them.
@@ -23,11 +22,11 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 /// A namespace for the references of conversion webhooks, which nothing here looks at.
 const ANY_NAMESPACE: &str = "default";
 
-/// A CRD, as it was read and as JSON.
+/// A CRD as JSON, and what it was read from.
 #[derive(Debug)]
 pub(super) struct LoadedCrd {
-    pub(super) definition: Definition,
-    pub(super) json: Value,
+    origin: String,
+    pub(super) json: Vec<u8>,
 }
 
 /// One side of the comparison.
@@ -67,8 +66,8 @@ pub(super) fn read(source: &str, sources: &Sources) -> anyhow::Result<Side> {
             RegistryV1::load(&files).with_context(|| format!("cannot read bundle {source}"))?;
         let crds = render::definitions(&bundle, ANY_NAMESPACE)
             .with_context(|| format!("cannot render the CRDs of bundle {source}"))?;
-        for crd in &crds {
-            side.add(source, crd)?;
+        for crd in crds {
+            side.add(source, crd.to_string().as_bytes());
         }
         // A bundle without CRDs is a bundle; a file without any is a mistake.
         return Ok(side);
@@ -86,61 +85,75 @@ impl Side {
             bytes.len() as u64 <= MAX_FILE_BYTES,
             "{name} is larger than {MAX_FILE_BYTES} bytes"
         );
-        let mut documents = Vec::new();
-        for document in yaml::documents(bytes) {
-            documents.push(document.with_context(|| format!("cannot read {name}"))?);
+        let mut has_content = false;
+        for document in yaml::texts(bytes) {
+            let document = document.with_context(|| format!("cannot read {name}"))?;
+            match document.first() {
+                None => {}
+                Some(b'n') => {} // null
+                Some(b'{') => self.add_document(name, &document),
+                Some(_) => bail!("{name} holds a document that is no object"),
+            }
+            has_content |= !matches!(document.first(), None | Some(b'n'));
         }
         let has_text = !bytes.trim_ascii().is_empty();
-        if has_text && documents.iter().all(Value::is_null) {
-            self.is_nothing = true;
-        }
-        for document in documents {
-            match document {
-                Value::Null => {}
-                Value::Object(mut members) if members.get("items").is_some_and(Value::is_array) => {
-                    let items = members.remove("items");
-                    for item in items.iter().filter_map(Value::as_array).flatten() {
-                        self.add(name, item)?;
-                    }
-                }
-                Value::Object(members) => self.add(name, &Value::Object(members))?,
-                _ => bail!("{name} holds a document that is no object"),
-            }
-        }
+        self.is_nothing |= has_text && !has_content;
         Ok(())
     }
 
-    fn add(&mut self, name: &str, object: &Value) -> anyhow::Result<()> {
-        let text = |member: &str| {
-            object
-                .get(member)
-                .and_then(Value::as_str)
+    /// Adds an object, or the items of a list.
+    fn add_document(&mut self, name: &str, document: &[u8]) {
+        let members = normal::entries(document);
+        let items = members.iter().find(|(name, _)| *name == b"\"items\"");
+        match items {
+            Some((_, items)) if items.starts_with(b"[") => {
+                for item in normal::elements(items) {
+                    self.add(name, item);
+                }
+            }
+            _ => self.add(name, document),
+        }
+    }
+
+    fn add(&mut self, name: &str, object: &[u8]) {
+        let members = normal::entries(object);
+        let text = |wanted: &[u8]| {
+            let member = members.iter().find(|(name, _)| *name == wanted);
+            let text = member.filter(|(_, value)| value.starts_with(b"\""));
+            text.map(|(_, value)| normal::decode_string(value))
                 .unwrap_or_default()
         };
-        let (kind, version) = (text("kind"), text("apiVersion"));
+        let (kind, version) = (text(b"\"kind\""), text(b"\"apiVersion\""));
         if kind == "CustomResourceDefinition" && version == "apiextensions.k8s.io/v1beta1" {
             self.notes.push(format!(
                 "{name}: a CustomResourceDefinition of {version} is not looked at, as no API server since 1.22 has it"
             ));
-            return Ok(());
+        } else if Definition::is_named(&version, &kind) {
+            self.crds.push(LoadedCrd {
+                origin: name.to_owned(),
+                json: object.to_vec(),
+            });
         }
-        if !Definition::is_crd(object) {
-            return Ok(());
+    }
+
+    /// Reads the CRDs.
+    ///
+    /// # Errors
+    /// When one cannot be used, or there are two of one name.
+    pub(super) fn definitions(&self, pool: &mut Pool) -> anyhow::Result<Vec<Definition>> {
+        let mut definitions: Vec<Definition> = Vec::new();
+        for LoadedCrd { origin, json } in &self.crds {
+            let crd =
+                Definition::parse(pool, json).with_context(|| format!("cannot use {origin}"))?;
+            ensure!(!crd.name.is_empty(), "{origin} holds a CRD without a name");
+            ensure!(
+                definitions.iter().all(|other| other.name != crd.name),
+                "{origin} holds CRD {} a second time",
+                crd.name
+            );
+            definitions.push(crd);
         }
-        let crd = Definition::read(object).with_context(|| format!("cannot use {name}"))?;
-        ensure!(!crd.name.is_empty(), "{name} holds a CRD without a name");
-        ensure!(
-            self.crds
-                .iter()
-                .all(|other| other.definition.name != crd.name),
-            "{name} holds CRD {} a second time",
-            crd.name
-        );
-        self.crds.push(LoadedCrd {
-            definition: crd,
-            json: object.clone(),
-        });
-        Ok(())
+        Ok(definitions)
     }
 }
 

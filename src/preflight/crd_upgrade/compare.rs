@@ -3,7 +3,8 @@
 //! After `go-cmp/cmp/compare.go` and `report_value.go`, for the shapes that a schema is made of.
 
 use super::edits::{self, Edit, Likeness};
-use super::shape::{Data, Shape};
+use super::record::{Data, Entries, is_same};
+use super::shape::Shape;
 
 /// A value, or one byte of one.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +39,7 @@ impl<'a> Slot<'a> {
         match self {
             Self::Data(Some(Data::List(list))) => Self::Data(list.get(index)),
             Self::Data(Some(Data::Bytes(bytes))) => {
-                Self::Byte(bytes.get(index).copied().unwrap_or_default())
+                Self::Byte(bytes.as_bytes().get(index).copied().unwrap_or_default())
             }
             _ => Self::Data(None),
         }
@@ -52,8 +53,7 @@ impl<'a> Slot<'a> {
     /// The bytes of a text or of raw JSON.
     pub(super) fn bytes(self) -> &'a [u8] {
         match self {
-            Self::Data(Some(Data::Bytes(bytes))) => bytes,
-            Self::Data(Some(Data::Text(text))) => text.as_bytes(),
+            Self::Data(Some(Data::Bytes(text) | Data::Text(text))) => text.as_bytes(),
             _ => &[],
         }
     }
@@ -63,7 +63,7 @@ impl<'a> Slot<'a> {
             Self::Data(Some(Data::Map(map))) => Some(map),
             _ => None,
         };
-        map.into_iter().flatten().map(|(key, _)| key.as_str())
+        map.into_iter().flat_map(Entries::iter).map(|(key, _)| key)
     }
 
     fn entry(self, key: &str) -> Option<Self> {
@@ -148,7 +148,7 @@ fn pair<'a>(shape: Shape, x: Option<Slot<'a>>, y: Option<Slot<'a>>) -> Node<'a> 
 fn is_equal_leaf(x: Slot<'_>, y: Slot<'_>) -> bool {
     match (x, y) {
         (Slot::Byte(x), Slot::Byte(y)) => x == y,
-        (Slot::Data(x), Slot::Data(y)) => leaf_or_zero(x) == leaf_or_zero(y),
+        (Slot::Data(x), Slot::Data(y)) => is_same(leaf_or_zero(x), leaf_or_zero(y)),
         _ => false,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Definition, Finding, Severity, check};
+use super::{Definition, Finding, Pool, Severity, check, json_form};
 use crate::testing::conformance::{Archive, Row, Score, Set};
 
 /// Old and new CRD of a row: inline, or files of the archive.
@@ -21,7 +21,10 @@ fn sides(row: &Row, folder: Option<(&Archive, &str)>) -> (Value, Value) {
 }
 
 fn errors(old: &Value, new: &Value) -> Result<Vec<String>, String> {
-    let read = |value: &Value| Definition::read(value).map_err(|error| crate::error::chain(&error));
+    let mut pool = Pool::default();
+    let mut read = |value: &Value| {
+        Definition::read(&mut pool, value).map_err(|error| crate::error::chain(&error))
+    };
     let old = match old {
         Value::Null => None,
         old => Some(read(old)?),
@@ -156,10 +159,9 @@ fn crd(versions: &Value) -> Value {
 }
 
 fn findings(old: &Value, new: &Value) -> Vec<Finding> {
-    check(
-        Some(&Definition::read(old).unwrap()),
-        &Definition::read(new).unwrap(),
-    )
+    let mut pool = Pool::default();
+    let old = Definition::read(&mut pool, old).unwrap();
+    check(Some(&old), &Definition::read(&mut pool, new).unwrap())
 }
 
 #[test]
@@ -297,10 +299,12 @@ fn any_schema() -> impl Strategy<Value = Value> {
                     all
                 }),
                 _ => {
+                    // Names of which the path could be that of another node, too.
+                    const NAMES: [&str; 4] = ["p", "p.q", "items", "allOf[0]"];
                     let named: serde_json::Map<_, _> = inner
                         .into_iter()
-                        .enumerate()
-                        .map(|(i, s)| (format!("p{i}"), s))
+                        .zip(NAMES)
+                        .map(|(schema, name)| (name.to_owned(), schema))
                         .collect();
                     json!({name: named})
                 }
@@ -311,15 +315,65 @@ fn any_schema() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn no_schema_makes_it_panic(old in any_schema(), new in any_schema(), other in any_schema()) {
-        let versions = |schema: &Value| json!([
-            {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}},
-            {"name": "v2", "served": true, "schema": {"openAPIV3Schema": &other}},
-        ]);
-        let (old, new) = (crd(&versions(&old)), crd(&versions(&new)));
-        if let (Ok(old), Ok(new)) = (Definition::read(&old), Definition::read(&new)) {
+        let (old, new) = (crd(&two_versions(&old, &other)), crd(&two_versions(&new, &other)));
+        let mut pool = Pool::default();
+        let (old, new) = (Definition::read(&mut pool, &old), Definition::read(&mut pool, &new));
+        if let (Ok(old), Ok(new)) = (old, new) {
             let first = check(Some(&old), &new);
             prop_assert_eq!(&first, &check(Some(&old), &new));
             prop_assert!(!super::is_refused(&check(Some(&old), &old)));
         }
     }
+
+    /// What both sides share is passed over, and that changes nothing.
+    #[test]
+    fn sharing_is_no_difference(one in any_schema(), other in any_schema(), third in any_schema()) {
+        let below = |schema: &Value, name: &str| json!({"properties": {name: schema, "same": &third}, "items": &third});
+        for name in ["changed", "items", "same.p"] {
+            let old = crd(&two_versions(&below(&one, name), &below(&other, name)));
+            let new = crd(&two_versions(&below(&other, name), &below(&one, name)));
+            let mut pool = Pool::default();
+            let shared = (Definition::read(&mut pool, &old), Definition::read(&mut pool, &new));
+            let own = |crd| Definition::read(&mut Pool::default(), crd);
+            if let ((Ok(old), Ok(new)), (Ok(x), Ok(y))) = (shared, (own(&old), own(&new))) {
+                prop_assert_eq!(check(Some(&old), &new), check(Some(&x), &y));
+            }
+        }
+    }
+
+    /// As JSON, as a tree of it, and as the JSON that is made of what was read.
+    #[test]
+    fn every_way_of_reading_gives_the_same(schema in any_schema(), other in any_schema()) {
+        let object = crd(&two_versions(&schema, &other));
+        let mut pool = Pool::default();
+        let read = Definition::read(&mut pool, &object);
+        let parsed = Definition::parse(&mut pool, object.to_string().as_bytes());
+        let (read, parsed) = match (read, parsed) {
+            (Err(read), Err(parsed)) => {
+                prop_assert_eq!(crate::error::chain(&read), crate::error::chain(&parsed));
+                return Ok(());
+            }
+            (read, parsed) => (read.unwrap(), parsed.unwrap()),
+        };
+        let schemas: Vec<Value> = read
+            .versions
+            .iter()
+            .map(|version| json_form::of_schema(version.schema.as_ref().unwrap()))
+            .collect();
+        let again = crd(&two_versions(&schemas[0], &schemas[1]));
+        let again = Definition::read(&mut pool, &again).unwrap();
+        for other in [&parsed, &again] {
+            prop_assert_eq!(check(Some(&read), other), vec![]);
+            for (one, other) in read.versions.iter().zip(&other.versions) {
+                prop_assert!(one.schema.as_ref().unwrap().is_one_with(other.schema.as_ref().unwrap()));
+            }
+        }
+    }
+}
+
+fn two_versions(schema: &Value, other: &Value) -> Value {
+    json!([
+        {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}},
+        {"name": "v2", "served": true, "schema": {"openAPIV3Schema": other}},
+    ])
 }

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::definition::{ConversionStrategy, Definition};
 use super::flatten::flatten;
-use super::shape::{At, Record, is_same_record};
+use super::record::{Pool, Record, is_same_record};
+use super::shape::At;
 
 /// What becomes of the webhook of a CRD that is left behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub enum LeftWebhook {
 
 /// Looks at a live CRD.
 pub fn left_webhook(crd: &Value) -> LeftWebhook {
-    let Ok(definition) = Definition::read(crd) else {
+    let Ok(definition) = Definition::read(&mut Pool::default(), crd) else {
         return LeftWebhook::Needed;
     };
     if definition.conversion == ConversionStrategy::None {

@@ -1,11 +1,14 @@
 //! A `CustomResourceDefinition` as the checks see it.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::canonical::kind;
-use super::shape::{Record, WrongType, read_schema};
+use super::read::WrongType;
+use super::record::{Pool, Record};
+use super::skeleton::{self, Schemas};
 use crate::error::{Classify, Disposition};
 
 /// The API version of the CRDs that are compared; the reference lets any other pass unseen.
@@ -15,7 +18,7 @@ const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "CustomResourceDefinition";
 
 /// JSON that is no CRD.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum DefinitionError {
     /// Another kind or API version.
     #[error("cannot read a CRD: the object is {api_version} {kind}, not {API_VERSION} {KIND}")]
@@ -25,6 +28,9 @@ pub enum DefinitionError {
         /// What stands in `kind`.
         kind: String,
     },
+    /// No JSON.
+    #[error("cannot read a CRD")]
+    Syntax(#[source] Arc<serde_json::Error>),
     /// Not an object, or a field of another type than it must have.
     #[error("cannot read CRD {crd:?}: field {field} is {found}, which is no {wanted}")]
     Field {
@@ -99,20 +105,47 @@ pub struct Definition {
     pub(super) versions: Vec<Version>,
     pub(super) stored_versions: Vec<String>,
     pub(super) conversion: ConversionStrategy,
+    pub(super) preserves_unknown_fields: bool,
 }
 
 impl Definition {
     /// Whether an object is a CRD of the version that is compared.
     pub fn is_crd(object: &Value) -> bool {
-        object.get("apiVersion").and_then(Value::as_str) == Some(API_VERSION)
-            && object.get("kind").and_then(Value::as_str) == Some(KIND)
+        let text = |name: &str| object.get(name).and_then(Value::as_str);
+        text("apiVersion")
+            .zip(text("kind"))
+            .is_some_and(|(version, kind)| Self::is_named(version, kind))
     }
 
-    /// Reads a CRD.
+    /// Whether this is what a CRD of the version that is compared says of itself.
+    pub fn is_named(api_version: &str, kind: &str) -> bool {
+        api_version == API_VERSION && kind == KIND
+    }
+
+    /// Reads a CRD. What is to be compared is read with one pool.
     ///
     /// # Errors
     /// When the object is not one, or a field that the checks look at has a wrong type.
-    pub fn read(object: &Value) -> Result<Self, DefinitionError> {
+    pub fn read(pool: &mut Pool, object: &Value) -> Result<Self, DefinitionError> {
+        let syntax = |error| DefinitionError::Syntax(Arc::new(error));
+        let (skeleton, schemas) = skeleton::read(object, pool).map_err(syntax)?;
+        Self::of_skeleton(&skeleton, schemas)
+    }
+
+    /// Reads a CRD from its JSON, which is never a tree in memory.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and when it is no JSON.
+    pub fn parse(pool: &mut Pool, json: &[u8]) -> Result<Self, DefinitionError> {
+        let syntax = |error| DefinitionError::Syntax(Arc::new(error));
+        let mut deserializer = serde_json::Deserializer::from_slice(json);
+        let (skeleton, schemas) = skeleton::read(&mut deserializer, pool).map_err(syntax)?;
+        deserializer.end().map_err(syntax)?;
+        Self::of_skeleton(&skeleton, schemas)
+    }
+
+    /// Reads a CRD in which indices stand in place of its schemas.
+    fn of_skeleton(object: &Value, mut schemas: Schemas) -> Result<Self, DefinitionError> {
         if !Self::is_crd(object) {
             let text = |name: &str| {
                 let found = object.get(name).and_then(Value::as_str);
@@ -130,7 +163,7 @@ impl Definition {
         let versions = spec
             .list("versions")?
             .iter()
-            .map(|version| read_version(&name, version))
+            .map(|version| read_version(&name, version, &mut schemas))
             .collect::<Result<_, _>>()?;
         let strategy = spec.child("conversion").text("strategy")?;
         Ok(Self {
@@ -145,6 +178,8 @@ impl Definition {
                 "Webhook" => ConversionStrategy::Webhook,
                 _ => ConversionStrategy::None,
             },
+            preserves_unknown_fields: spec.member("preserveUnknownFields")
+                == Some(&Value::Bool(true)),
             name,
         })
     }
@@ -155,18 +190,26 @@ impl Definition {
     }
 }
 
-fn read_version(crd: &str, value: &Value) -> Result<Version, DefinitionError> {
+fn read_version(
+    crd: &str,
+    value: &Value,
+    schemas: &mut Schemas,
+) -> Result<Version, DefinitionError> {
     let reader = Reader::new(crd, value);
     let name = reader.text("name")?;
-    let schema = reader.child("schema").child("openAPIV3Schema");
+    let schema = reader.child("schema").member("openAPIV3Schema");
+    let mut schema_at = |index: &Value| {
+        let index = usize::try_from(index.as_u64()?).ok()?;
+        let schema = schemas.get_mut(index)?;
+        Some(std::mem::replace(schema, Ok(Record::default())))
+    };
     let subresources = reader.child("subresources");
     let columns = reader.list("additionalPrinterColumns")?.iter();
     Ok(Version {
         is_served: reader.boolean("served")?,
         is_storage: reader.boolean("storage")?,
         schema: schema
-            .value
-            .map(read_schema)
+            .and_then(&mut schema_at)
             .transpose()
             .map_err(|source| DefinitionError::Schema {
                 crd: crd.to_owned(),
@@ -335,7 +378,8 @@ mod tests {
 
     #[track_caller]
     fn refuses(object: &Value, expected: &str) {
-        assert_eq!(chain(&Definition::read(object).unwrap_err()), expected);
+        let error = Definition::read(&mut Pool::default(), object).unwrap_err();
+        assert_eq!(chain(&error), expected);
     }
 
     #[test]

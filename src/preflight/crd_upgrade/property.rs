@@ -5,8 +5,9 @@
 use super::Check;
 use super::canonical::go_float;
 use super::condense::condensed;
+use super::record::{Data, Record, as_record, is_same_record, is_same_without};
 use super::report::difference;
-use super::shape::{At, Data, Record, as_record, is_same_record, is_same_without};
+use super::shape::At;
 use super::string_form;
 use crate::error::quoted;
 
@@ -81,15 +82,11 @@ const CHECKS: [(Check, At, Compare); 15] = [
 ];
 
 /// The raw JSON of a field or an element.
-fn raw_json(data: &Data) -> &[u8] {
+fn raw_json(data: &Data) -> &str {
     match as_record(data).and_then(|json| json.at(0)) {
-        Some(Data::Bytes(bytes)) => bytes,
-        _ => &[],
+        Some(Data::Bytes(text)) => text,
+        _ => "",
     }
-}
-
-fn raw_text(data: &Data) -> String {
-    String::from_utf8_lossy(raw_json(data)).into_owned()
 }
 
 fn sorted(mut list: Vec<String>) -> Vec<String> {
@@ -106,7 +103,15 @@ fn removed(old: &[String], new: &[String]) -> Vec<String> {
 }
 
 fn compare_enum(old: &Record, new: &Record, at: At) -> Option<String> {
-    let values = |schema: &Record| sorted(schema.list(at).iter().map(raw_text).collect());
+    let values = |schema: &Record| {
+        sorted(
+            schema
+                .list(at)
+                .iter()
+                .map(|data| raw_json(data).to_owned())
+                .collect(),
+        )
+    };
     let (old, new) = (values(old), values(new));
     if old.is_empty() && !new.is_empty() {
         return Some(format!(
@@ -123,17 +128,14 @@ fn compare_default(old: &Record, new: &Record, at: At) -> Option<String> {
         (None, None) => None,
         (None, Some(new)) => Some(format!(
             "default added when there was none previously : {}",
-            quoted(&raw_text(new))
+            quoted(raw_json(new))
         )),
-        (Some(old), None) => Some(format!(
-            "default value removed : {}",
-            quoted(&raw_text(old))
-        )),
+        (Some(old), None) => Some(format!("default value removed : {}", quoted(raw_json(old)))),
         (Some(old), Some(new)) => (raw_json(old) != raw_json(new)).then(|| {
             format!(
                 "default value changed : {} -> {}",
-                quoted(&raw_text(old)),
-                quoted(&raw_text(new))
+                quoted(raw_json(old)),
+                quoted(raw_json(new))
             )
         }),
     }
@@ -189,7 +191,7 @@ fn compare_minimum(old: &Record, new: &Record, at: At) -> Option<String> {
 fn compare_required(old: &Record, new: &Record, at: At) -> Option<String> {
     let names = |schema: &Record| {
         let names = schema.list(at).iter().filter_map(|data| match data {
-            Data::Text(name) => Some(name.clone()),
+            Data::Text(name) => Some(name.to_string()),
             _ => None,
         });
         sorted(names.collect())

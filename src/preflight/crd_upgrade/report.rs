@@ -5,8 +5,9 @@
 
 use super::canonical::go_float;
 use super::compare::{Node, Slot, compare};
+use super::record::{Data, Record};
 use super::report_text::{differing_text, is_shown_as_text, quote};
-use super::shape::{Data, Record, SCHEMA_POINTER, Shape};
+use super::shape::{SCHEMA_POINTER, Shape};
 use super::string_form;
 use super::text::{Count, ELLIPSIS, Mark, Part, Text, line, push_ellipsis};
 
@@ -488,8 +489,8 @@ fn value(style: Style, shape: Shape, slot: Slot<'_>) -> Text {
             }
             Text::wrap("{", Text::List(parts), "}")
         }
-        (Shape::Bytes, Some(Data::Bytes(bytes))) if is_shown_as_text(bytes) => {
-            quoted_text(style, "", bytes)
+        (Shape::Bytes, Some(Data::Bytes(bytes))) if is_shown_as_text(bytes.as_bytes()) => {
+            quoted_text(style, "", bytes.as_bytes())
         }
         (Shape::List(_, element), Some(_)) => elements(style, *element, slot),
         (Shape::Bytes, Some(_)) => elements(style, Shape::Byte, slot),
@@ -497,7 +498,7 @@ fn value(style: Style, shape: Shape, slot: Slot<'_>) -> Text {
             let most = style.shown();
             let inner = style.less_verbose().with_types(Types::Never);
             let mut parts = Vec::new();
-            for (key, data) in map {
+            for (key, data) in map.iter() {
                 if parts.len() == most {
                     push_ellipsis(&mut parts, Count::default());
                     break;

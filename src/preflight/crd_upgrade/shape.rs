@@ -1,17 +1,10 @@
-//! The shape of a CRD's schema as the reference holds it in memory, and reading JSON into it.
+//! The shape of a CRD's schema as the reference holds it in memory.
 //!
 //! The reference compares Go structs, and the text of an `unhandled` finding is a print of their fields. So a schema
-//! is held here as a tree of [`Data`] beside a [`Shape`]: the fields of the `apiextensions.k8s.io/v1` types in their
-//! order, with their names in Go and in JSON. Zero values are absent, as `omitempty` has it, while an empty list that
-//! was written stays, since the printed difference tells the two apart.
+//! is held as a tree of [`super::record::Data`] beside a [`Shape`]: the fields of the `apiextensions.k8s.io/v1` types in
+//! their order, with their names in Go and in JSON.
 //!
 //! Follows `apiextensions-apiserver/pkg/apis/apiextensions/v1/types_jsonschema.go` and its `marshal.go` (v0.36).
-
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value};
-
-use super::canonical::{self, json_text};
 
 /// What a value of a field is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +32,9 @@ pub(super) struct Struct {
     /// The fields in Go's order.
     pub(super) fields: &'static [Field],
     /// How JSON is read into it.
-    form: Form,
+    pub(super) form: Form,
+    /// The index of the field of a JSON name.
+    pub(super) index_of: fn(&str) -> Option<u8>,
 }
 
 impl PartialEq for Struct {
@@ -51,8 +46,8 @@ impl PartialEq for Struct {
 impl Eq for Struct {}
 
 /// How a struct is written in JSON.
-#[derive(Debug, Clone, Copy)]
-enum Form {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
     /// An object with a member per field.
     Object,
     /// Any JSON, kept as its text.
@@ -76,6 +71,12 @@ pub(super) struct Field {
 
 const fn field(name: &'static str, json: &'static str, shape: Shape) -> Field {
     Field { name, json, shape }
+}
+
+/// The index of the field that is named so in JSON.
+fn find(fields: &[Field], name: &str) -> Option<u8> {
+    let mut indices = (0u8..).zip(fields);
+    indices.find_map(|(index, field)| (field.json == name).then_some(index))
 }
 
 const TEXT: Shape = Shape::Text(None);
@@ -106,6 +107,7 @@ static JSON_VALUE: Struct = Struct {
     name: "JSON",
     fields: &[field("Raw", "", Shape::Bytes)],
     form: Form::Json,
+    index_of: |_| None,
 };
 
 static EXTERNAL_DOCUMENTATION: Struct = Struct {
@@ -115,6 +117,7 @@ static EXTERNAL_DOCUMENTATION: Struct = Struct {
         field("URL", "url", TEXT),
     ],
     form: Form::Object,
+    index_of: |name| find(EXTERNAL_DOCUMENTATION.fields, name),
 };
 
 static VALIDATION_RULE: Struct = Struct {
@@ -132,6 +135,7 @@ static VALIDATION_RULE: Struct = Struct {
         field("OptionalOldSelf", "optionalOldSelf", BOOL_POINTER),
     ],
     form: Form::Object,
+    index_of: |name| find(VALIDATION_RULE.fields, name),
 };
 
 static SCHEMA_PROPS_OR_ARRAY: Struct = Struct {
@@ -141,6 +145,7 @@ static SCHEMA_PROPS_OR_ARRAY: Struct = Struct {
         field("JSONSchemas", "", Shape::List(None, &SCHEMA)),
     ],
     form: Form::SchemaOrList,
+    index_of: |_| None,
 };
 
 static SCHEMA_PROPS_OR_BOOL: Struct = Struct {
@@ -150,6 +155,7 @@ static SCHEMA_PROPS_OR_BOOL: Struct = Struct {
         field("Schema", "", Shape::Pointer(&SCHEMA)),
     ],
     form: Form::SchemaOrBool,
+    index_of: |_| None,
 };
 
 static SCHEMA_PROPS_OR_STRING_ARRAY: Struct = Struct {
@@ -159,21 +165,26 @@ static SCHEMA_PROPS_OR_STRING_ARRAY: Struct = Struct {
         field("Property", "", TEXTS),
     ],
     form: Form::SchemaOrList,
+    index_of: |_| None,
 };
 
 /// Declares the fields of a schema once: a constant index for each, and the table.
 macro_rules! schema_fields {
     ($($index:ident $name:literal $json:literal $shape:expr;)*) => {
         /// The index of each field of a schema.
-        #[expect(dead_code, reason = "the order of all fields makes the indices")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub(super) enum At { $($index),* }
 
-        static SCHEMA_PROPS: Struct = Struct {
+        /// A schema's fields.
+        pub(super) static SCHEMA_PROPS: Struct = Struct {
             name: "JSONSchemaProps",
             fields: &[$(field($name, $json, $shape)),*],
             form: Form::Object,
+            index_of: |name| match name {
+                $($json => Some(At::$index as u8),)*
+                _ => None,
+            },
         };
     };
 }
@@ -223,289 +234,4 @@ schema_fields! {
     XListType "XListType" "x-kubernetes-list-type" TEXT_POINTER;
     XMapType "XMapType" "x-kubernetes-map-type" TEXT_POINTER;
     XValidations "XValidations" "x-kubernetes-validations" RULES;
-}
-
-/// The value of a field. A pointer is its target, or absent.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Data {
-    Text(String),
-    Bool(bool),
-    Integer(i64),
-    Float(f64),
-    Bytes(Vec<u8>),
-    Struct(Record),
-    List(Vec<Self>),
-    Map(BTreeMap<String, Self>),
-}
-
-/// The fields of a struct that are not zero, by their index in [`Struct::fields`].
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Record(Vec<(u8, Data)>);
-
-impl Record {
-    /// The field at `index`, unless it is zero.
-    pub(super) fn at(&self, index: usize) -> Option<&Data> {
-        self.0
-            .iter()
-            .find(|(at, _)| usize::from(*at) == index)
-            .map(|(_, data)| data)
-    }
-
-    /// The schema's field.
-    pub(super) fn get(&self, at: At) -> Option<&Data> {
-        self.at(at as usize)
-    }
-
-    /// A copy without some fields.
-    pub(super) fn without(&self, dropped: &[At]) -> Self {
-        Self(
-            self.0
-                .iter()
-                .filter(|(index, _)| !dropped.iter().any(|at| *at as u8 == *index))
-                .cloned()
-                .collect(),
-        )
-    }
-
-    /// A string field; empty where it is absent.
-    pub(super) fn text(&self, at: At) -> &str {
-        match self.get(at) {
-            Some(Data::Text(text)) => text,
-            _ => "",
-        }
-    }
-
-    /// A boolean field.
-    pub(super) fn is(&self, at: At) -> bool {
-        matches!(self.get(at), Some(Data::Bool(true)))
-    }
-
-    /// The elements of a list field.
-    pub(super) fn list(&self, at: At) -> &[Data] {
-        match self.get(at) {
-            Some(Data::List(list)) => list,
-            _ => &[],
-        }
-    }
-
-    /// The schema below a field that holds one, `items` and `additionalProperties` included.
-    pub(super) fn schema(&self, at: At) -> Option<&Self> {
-        match (at, self.get(at)?) {
-            (At::Items, Data::Struct(either)) => as_record(either.at(0)?),
-            (At::AdditionalProperties | At::AdditionalItems, Data::Struct(either)) => {
-                as_record(either.at(1)?)
-            }
-            (_, Data::Struct(schema)) => Some(schema),
-            _ => None,
-        }
-    }
-
-    /// The schemas below a field that holds them by name.
-    pub(super) fn schemas(&self, at: At) -> impl Iterator<Item = (&str, &Self)> {
-        let map = match self.get(at) {
-            Some(Data::Map(map)) => Some(map),
-            _ => None,
-        };
-        map.into_iter()
-            .flatten()
-            .filter_map(|(name, data)| Some((name.as_str(), as_record(data)?)))
-    }
-}
-
-/// The record that `data` is.
-pub(super) fn as_record(data: &Data) -> Option<&Record> {
-    match data {
-        Data::Struct(record) => Some(record),
-        _ => None,
-    }
-}
-
-/// JSON of another type than a field wants.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("field {field:?} of the schema is {found}, which is no {wanted}")]
-pub struct WrongType {
-    field: &'static str,
-    found: &'static str,
-    wanted: &'static str,
-}
-
-/// Reads a schema.
-pub(super) fn read_schema(value: &Value) -> Result<Record, WrongType> {
-    match read(&SCHEMA, value, "openAPIV3Schema")? {
-        Some(Data::Struct(record)) => Ok(record),
-        _ => Ok(Record::default()),
-    }
-}
-
-/// Reads `value` as `shape`; `None` is the zero value.
-fn read(shape: &Shape, value: &Value, field: &'static str) -> Result<Option<Data>, WrongType> {
-    let wrong = |wanted| WrongType {
-        field,
-        found: canonical::kind(value),
-        wanted,
-    };
-    if value.is_null() {
-        return Ok(None);
-    }
-    Ok(match shape {
-        Shape::Pointer(target) => read(target, value, field)?.or_else(|| Some(zero(target))),
-        Shape::Text(_) => {
-            let text = value.as_str().ok_or_else(|| wrong("string"))?;
-            (!text.is_empty()).then(|| Data::Text(text.to_owned()))
-        }
-        Shape::Bool => value
-            .as_bool()
-            .ok_or_else(|| wrong("boolean"))?
-            .then_some(Data::Bool(true)),
-        Shape::Integer => Some(Data::Integer(
-            canonical::integer(value).ok_or_else(|| wrong("integer"))?,
-        ))
-        .filter(|data| *data != Data::Integer(0)),
-        Shape::Float => Some(Data::Float(value.as_f64().ok_or_else(|| wrong("number"))?))
-            .filter(|data| *data != Data::Float(0.0)),
-        Shape::Bytes | Shape::Byte => Some(Data::Bytes(json_text(value).into_bytes())),
-        Shape::Struct(of) => read_struct(of, value, field)?,
-        Shape::List(_, element) => {
-            let items = value.as_array().ok_or_else(|| wrong("array"))?;
-            Some(Data::List(
-                items
-                    .iter()
-                    .map(|item| Ok(read(element, item, field)?.unwrap_or_else(|| zero(element))))
-                    .collect::<Result<_, _>>()?,
-            ))
-        }
-        Shape::Map(_, element) => {
-            let members = value.as_object().ok_or_else(|| wrong("object"))?;
-            Some(Data::Map(
-                members
-                    .iter()
-                    .map(|(name, item)| {
-                        let data = read(element, item, field)?.unwrap_or_else(|| zero(element));
-                        Ok((name.clone(), data))
-                    })
-                    .collect::<Result<_, _>>()?,
-            ))
-        }
-    })
-}
-
-fn read_struct(
-    of: &'static Struct,
-    value: &Value,
-    name: &'static str,
-) -> Result<Option<Data>, WrongType> {
-    let wrong = |wanted| WrongType {
-        field: name,
-        found: canonical::kind(value),
-        wanted,
-    };
-    let mut fields = Vec::new();
-    match of.form {
-        Form::Json => fields.push((0, Data::Bytes(json_text(value).into_bytes()))),
-        Form::Object => {
-            let members = value.as_object().ok_or_else(|| wrong("object"))?;
-            for (index, field, member) in present(of, members) {
-                if let Some(data) = read(&field.shape, member, field.name)? {
-                    fields.push((index, data));
-                }
-            }
-        }
-        Form::SchemaOrBool => {
-            if value.is_object() {
-                fields.push((0, Data::Bool(true)));
-                fields.push((1, Data::Struct(read_schema(value)?)));
-            } else if value
-                .as_bool()
-                .ok_or_else(|| wrong("boolean or JSON schema"))?
-            {
-                fields.push((0, Data::Bool(true)));
-            }
-        }
-        Form::SchemaOrList => {
-            if value.is_object() {
-                fields.push((0, Data::Struct(read_schema(value)?)));
-            } else if let (Value::Array(_), Some(list)) = (value, of.fields.get(1))
-                && let Some(data) = read(&list.shape, value, name)?
-            {
-                fields.push((1, data));
-            }
-        }
-    }
-    Ok((!fields.is_empty()).then_some(Data::Struct(Record(fields))))
-}
-
-/// The fields that an object has, in Go's order. Objects have few of the many fields, so these are looked for, not those.
-fn present<'v>(
-    of: &'static Struct,
-    members: &'v Map<String, Value>,
-) -> Vec<(u8, &'static Field, &'v Value)> {
-    let mut present: Vec<_> = members
-        .iter()
-        .filter_map(|(name, member)| {
-            let (index, field) = (0u8..)
-                .zip(of.fields)
-                .find(|(_, field)| field.json == name)?;
-            Some((index, field, member))
-        })
-        .collect();
-    present.sort_unstable_by_key(|(index, ..)| *index);
-    present
-}
-
-/// The zero value that a list, a map or a pointer holds.
-fn zero(shape: &Shape) -> Data {
-    match shape {
-        Shape::Text(_) => Data::Text(String::new()),
-        Shape::Bool => Data::Bool(false),
-        Shape::Integer | Shape::Byte => Data::Integer(0),
-        Shape::Float => Data::Float(0.0),
-        Shape::Bytes => Data::Bytes(Vec::new()),
-        Shape::Struct(_) | Shape::Pointer(_) => Data::Struct(Record::default()),
-        Shape::List(..) => Data::List(Vec::new()),
-        Shape::Map(..) => Data::Map(BTreeMap::new()),
-    }
-}
-
-/// Whether two values mean the same to the reference's first look: an empty list or map equals an absent one.
-pub(super) fn is_same(x: Option<&Data>, y: Option<&Data>) -> bool {
-    match (x, y) {
-        (None, None) => true,
-        (Some(data), None) | (None, Some(data)) => match data {
-            Data::List(list) => list.is_empty(),
-            Data::Map(map) => map.is_empty(),
-            _ => false,
-        },
-        (Some(Data::Struct(x)), Some(Data::Struct(y))) => is_same_record(x, y),
-        (Some(Data::List(x)), Some(Data::List(y))) => {
-            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| is_same(Some(x), Some(y)))
-        }
-        (Some(Data::Map(x)), Some(Data::Map(y))) => {
-            x.len() == y.len()
-                && x.iter()
-                    .zip(y)
-                    .all(|((a, x), (b, y))| a == b && is_same(Some(x), Some(y)))
-        }
-        (Some(x), Some(y)) => x == y,
-    }
-}
-
-/// [`is_same`] of two structs of one type.
-pub(super) fn is_same_record(x: &Record, y: &Record) -> bool {
-    is_same_without(x, y, &[])
-}
-
-/// [`is_same_record`] without some fields.
-pub(super) fn is_same_without(x: &Record, y: &Record, dropped: &[At]) -> bool {
-    let counts = |index: u8| !dropped.iter().any(|at| *at as u8 == index);
-    let covers = |x: &Record, y: &Record| {
-        x.0.iter()
-            .filter(|(index, _)| counts(*index))
-            .all(|(index, data)| is_same(Some(data), y.at(usize::from(*index))))
-    };
-    // What only the second has must be as good as absent.
-    let has_more =
-        y.0.iter()
-            .filter(|(index, _)| counts(*index) && x.at(usize::from(*index)).is_none())
-            .any(|(_, data)| !is_same(Some(data), None));
-    !has_more && covers(x, y)
 }

@@ -18,9 +18,9 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::definition::{ConversionStrategy, Definition};
-use super::shape::At;
-use super::{Check, Finding, Place, Severity, VersionNodes, nodes_of};
-use crate::preflight::resource::{Gap, Validator, Verdict};
+use super::json_form;
+use super::{Check, Fate, Finding, Place, Severity};
+use crate::preflight::resource::{Gap, Validator, Verdict, lost};
 
 /// How many of the resources that fail are named.
 const NAMED: usize = 5;
@@ -70,13 +70,11 @@ pub enum Unanswerable {
 
 /// Whether stored resources can change anything about `findings`; `None` where they need not be looked at.
 ///
-/// `old` and `new` are the CRDs as JSON besides what was read of them.
-///
 /// # Errors
 /// When they could, but cannot be judged.
 pub fn questions(
-    old: (&Definition, &Value),
-    new: (&Definition, &Value),
+    old: &Definition,
+    new: &Definition,
     findings: &[Finding],
 ) -> Result<Option<Questions>, Unanswerable> {
     let errors: Vec<&Finding> = findings
@@ -85,24 +83,21 @@ pub fn questions(
         .collect();
     let hides_stored = findings
         .iter()
-        .any(|finding| hides_stored_resources(finding, old.0));
-    let nodes = (nodes_of(old.0), nodes_of(new.0));
-    let is_hopeless = errors
-        .iter()
-        .any(|finding| stays(finding, &nodes.0, &nodes.1));
+        .any(|finding| hides_stored_resources(finding, old));
+    let is_hopeless = errors.iter().any(|finding| finding.fate == Fate::Stands);
     if is_hopeless || (errors.is_empty() && !hides_stored) {
         return Ok(None);
     }
     let mut questions = Questions {
-        group: old.0.group.clone(),
-        plural: old.0.plural.clone(),
-        kind: old.0.kind.clone(),
+        group: old.group.clone(),
+        plural: old.plural.clone(),
+        kind: old.kind.clone(),
         reads: Vec::new(),
-        is_same_in_all_versions: old.0.conversion == ConversionStrategy::None,
+        is_same_in_all_versions: old.conversion == ConversionStrategy::None,
     };
     let mut pairs: Vec<(String, String)> = errors
         .iter()
-        .filter_map(|finding| pair(finding, old.0))
+        .filter_map(|finding| pair(finding, old))
         .collect();
     pairs.sort();
     pairs.dedup();
@@ -112,13 +107,13 @@ pub fn questions(
     }
     if hides_stored && questions.reads.is_empty() {
         // That there are any is all that is asked.
-        let served = old.0.versions.iter().find(|version| version.is_served);
+        let served = old.versions.iter().find(|version| version.is_served);
         let version = served.map(|version| version.name.clone());
-        let version = version.ok_or_else(|| Unanswerable::NotServed(old.0.name.clone()))?;
+        let version = version.ok_or_else(|| Unanswerable::NotServed(old.name.clone()))?;
         questions.read(&version);
     }
     for read in &questions.reads {
-        let is_served = |name: &str| old.0.version(name).is_some_and(|version| version.is_served);
+        let is_served = |name: &str| old.version(name).is_some_and(|version| version.is_served);
         if !is_served(&read.version) {
             return Err(Unanswerable::NotServed(read.version.clone()));
         }
@@ -144,36 +139,6 @@ fn pair(finding: &Finding, old: &Definition) -> Option<(String, String)> {
     }
 }
 
-/// Whether an error stands whatever is stored.
-fn stays(finding: &Finding, old: &[VersionNodes<'_>], new: &[VersionNodes<'_>]) -> bool {
-    let mixes = |versions: &[VersionNodes<'_>], name: &str, path: &str| {
-        let version = versions.iter().find(|one| one.version.name == name)?;
-        Some(version.nodes.get(path)?.is(At::XIntOrString))
-    };
-    let mixes_texts = match &finding.place {
-        Place::Crd | Place::WholeVersion { .. } => None,
-        // What a finding says about a node that is gone is said by its removal.
-        Place::Removed { .. } => return false,
-        Place::Version { version, path } => {
-            Some((mixes(old, version, path), mixes(new, version, path)))
-        }
-        Place::Served {
-            lower,
-            higher,
-            path,
-        } => Some((mixes(new, lower, path), mixes(new, higher, path))),
-    };
-    match (finding.check, mixes_texts) {
-        (_, Some((_, None))) => false,
-        // Numbers become texts, or the other way round.
-        (Check::Unhandled, Some((before, after))) => before != after,
-        (check, _) => matches!(
-            check,
-            Check::Scope | Check::StoredVersionRemoval | Check::Type | Check::Default
-        ),
-    }
-}
-
 /// Whether a warning is about a version in which resources are stored today.
 fn hides_stored_resources(finding: &Finding, old: &Definition) -> bool {
     let Place::WholeVersion { version } = &finding.place else {
@@ -185,13 +150,8 @@ fn hides_stored_resources(finding: &Finding, old: &Definition) -> bool {
 }
 
 impl Judge {
-    fn new(
-        old: (&Definition, &Value),
-        new: (&Definition, &Value),
-        from: &str,
-        to: &str,
-    ) -> Result<Self, Unanswerable> {
-        let (old, new) = (validator(old.1, from)?, validator(new.1, to)?);
+    fn new(old: &Definition, new: &Definition, from: &str, to: &str) -> Result<Self, Unanswerable> {
+        let (old, new) = (validator(old, from)?, validator(new, to)?);
         // What could not be judged before, either, did not change.
         let gap = new.gaps().iter().find(|gap| !old.gaps().contains(gap));
         match gap {
@@ -202,16 +162,11 @@ impl Judge {
 }
 
 /// The validator of a version of a CRD.
-fn validator(crd: &Value, version: &str) -> Result<Validator, Unanswerable> {
-    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
-    let schema = versions
-        .into_iter()
-        .flatten()
-        .find(|one| one.get("name").and_then(Value::as_str) == Some(version))
-        .and_then(|version| version.pointer("/schema/openAPIV3Schema"));
-    let preserves = crd.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true));
+fn validator(crd: &Definition, version: &str) -> Result<Validator, Unanswerable> {
+    let schema = crd.version(version).and_then(|one| one.schema.as_ref());
     schema
-        .and_then(|schema| Validator::new(schema, preserves).ok()) // The error names a field, which no user can mend.
+        .map(json_form::of_schema)
+        .and_then(|schema| Validator::new(&schema, crd.preserves_unknown_fields).ok()) // The error names a field, which no user can mend.
         .ok_or_else(|| Unanswerable::Schema(version.to_owned()))
 }
 
@@ -263,7 +218,8 @@ impl Tally {
     pub fn look(&mut self, kind: &str, read: &Read, resource: &Value) {
         self.looked += 1;
         for judge in &read.judges {
-            let problem = match judge.new.judge(resource) {
+            let after = judge.new.prepared(resource);
+            let problem = match judge.new.judge_prepared(&after) {
                 Verdict::Undecided(gap) => {
                     self.undecided.get_or_insert(gap);
                     return;
@@ -276,10 +232,10 @@ impl Tally {
                     };
                     format!("{path}: {}", first.problem)
                 }),
-                Verdict::Valid => judge
-                    .old
-                    .lost(&judge.new, resource)
-                    .map(|path| format!("{path}: would be lost")),
+                Verdict::Valid => {
+                    let lost = lost(&judge.old.prepared(resource), &after);
+                    lost.map(|path| format!("{path}: would be lost"))
+                }
             };
             let Some(problem) = problem else {
                 continue;
@@ -412,7 +368,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::preflight::crd_upgrade::check;
+    use crate::preflight::crd_upgrade::{Pool, check};
 
     fn crd(schema: &Value) -> Value {
         json!({
@@ -431,12 +387,13 @@ mod tests {
 
     /// `severity message` of every finding after looking at resources with these specs.
     fn concluded(old: &Value, new: &Value, specs: &[Value]) -> Vec<String> {
+        let mut pool = Pool::default();
         let (before, after) = (
-            Definition::read(old).unwrap(),
-            Definition::read(new).unwrap(),
+            Definition::read(&mut pool, old).unwrap(),
+            Definition::read(&mut pool, new).unwrap(),
         );
         let findings = check(Some(&before), &after);
-        let findings = match questions((&before, old), (&after, new), &findings) {
+        let findings = match questions(&before, &after, &findings) {
             Ok(None) => findings,
             Err(why) => conclude(&before, findings, Err(&why.to_string())),
             Ok(Some(questions)) => {

@@ -6,7 +6,8 @@
 use std::fmt::Write as _;
 
 use super::canonical::go_float;
-use super::shape::{Data, Record, SCHEMA, Shape, Struct};
+use super::record::{Data, Record};
+use super::shape::{SCHEMA, Shape, Struct};
 
 /// `&Name{Field:value,…}`.
 pub(super) fn of_pointer(of: &Struct, record: &Record) -> String {
@@ -23,13 +24,13 @@ pub(super) fn of_pointer(of: &Struct, record: &Record) -> String {
 
 fn of_field(shape: Shape, data: Option<&Data>) -> String {
     match (shape, data) {
-        (Shape::Text(_), Some(Data::Text(text))) => text.clone(),
+        (Shape::Text(_), Some(Data::Text(text))) => text.to_string(),
         (Shape::Bool, data) => matches!(data, Some(Data::Bool(true))).to_string(),
         (Shape::Pointer(_) | Shape::Bytes, None) => "nil".to_owned(),
         (Shape::Pointer(Shape::Struct(of)), Some(Data::Struct(record))) => of_pointer(of, record),
         (Shape::Pointer(target), data) => format!("*{}", of_field(*target, data)),
         (Shape::Bytes, Some(Data::Bytes(bytes))) => {
-            let bytes: Vec<String> = bytes.iter().map(u8::to_string).collect();
+            let bytes: Vec<String> = bytes.bytes().map(|byte| byte.to_string()).collect();
             format!("*[{}]", bytes.join(" "))
         }
         (Shape::List(_, Shape::Struct(of)), data) => {
@@ -67,7 +68,7 @@ fn of_map(name: Option<&str>, element: Shape, data: Option<&Data>) -> String {
     };
     out.push('{');
     if let Some(Data::Map(map)) = data {
-        for (key, data) in map {
+        for (key, data) in map.iter() {
             let text = match (element, data) {
                 (Shape::Struct(of), Data::Struct(record)) => of_pointer(of, record),
                 _ => String::new(),

@@ -118,6 +118,7 @@ impl Node {
         Reader {
             path: "^".to_owned(),
             gaps,
+            patterns: BTreeMap::new(),
         }
         .node(schema)
     }
@@ -134,6 +135,8 @@ impl Node {
 struct Reader<'a> {
     path: String,
     gaps: &'a mut Vec<Gap>,
+    /// What was compiled already: the pattern of a quantity stands in a Pod template hundreds of times.
+    patterns: BTreeMap<String, Option<Regex>>,
 }
 
 type Members = Map<String, Value>;
@@ -240,7 +243,13 @@ impl Reader<'_> {
         else {
             return Ok(None);
         };
-        let Some(regex) = pattern::compile(text) else {
+        let known = self.patterns.get(text).cloned();
+        let regex = known.unwrap_or_else(|| {
+            let regex = pattern::compile(text);
+            self.patterns.insert(text.to_owned(), regex.clone());
+            regex
+        });
+        let Some(regex) = regex else {
             self.gap(format!("pattern {text:?}"));
             return Ok(None);
         };

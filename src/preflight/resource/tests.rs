@@ -569,7 +569,8 @@ fn what_would_be_lost_is_found() {
         (json!({"a": "b"}), Some("spec.a")),
         (json!({"l": [{"x": 1}, {"y": {}}]}), Some("spec.l[1].y")),
     ] {
-        let lost = old.lost(&new, &json!({"spec": spec}));
+        let resource = json!({"spec": spec});
+        let lost = lost(&old.prepared(&resource), &new.prepared(&resource));
         assert_eq!(lost.as_deref(), expected, "{spec}");
     }
 }
