@@ -7,6 +7,7 @@ mod batch;
 mod bundle;
 mod catalog;
 mod catalogs;
+mod check_install;
 mod cluster;
 mod completions;
 mod crd;
@@ -23,6 +24,7 @@ mod run;
 mod source;
 mod status;
 mod table;
+mod uninstall_cleanup;
 mod upgradeable;
 
 use std::io::Write as _;
@@ -45,6 +47,7 @@ struct Arguments {
 enum Command {
     Bundle(bundle::Bundle),
     Catalog(Box<catalog::Catalog>),
+    CheckInstall(check_install::CheckInstall),
     Completions(completions::Completions),
     Crd(crd::Crd),
     Crds(crds::Crds),
@@ -56,6 +59,7 @@ enum Command {
     Resolve(Box<resolve::Resolve>),
     Run(Box<RunArguments>),
     Status(status::Status),
+    UninstallCleanup(uninstall_cleanup::UninstallCleanup),
     Upgradeable(Box<upgradeable::Upgradeable>),
 }
 
@@ -78,6 +82,7 @@ pub fn main() -> ExitCode {
     let answer: anyhow::Result<Answer> = match arguments.command {
         Command::Bundle(arguments) => bundle::run(&arguments),
         Command::Catalog(arguments) => catalog::run(&arguments),
+        Command::CheckInstall(arguments) => check_install::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, &mut Arguments::command()),
         Command::Crd(arguments) => crd::run(&arguments),
         Command::Crds(arguments) => crds::run(&arguments),
@@ -89,6 +94,7 @@ pub fn main() -> ExitCode {
         Command::Resolve(arguments) => resolve::run(&arguments),
         Command::Run(arguments) => run::run(*arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::UninstallCleanup(arguments) => uninstall_cleanup::run(&arguments),
         Command::Upgradeable(arguments) => upgradeable::run(&arguments),
     };
     match answer {

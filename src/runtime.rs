@@ -471,6 +471,7 @@ impl Parts {
             stop.clone(),
         ));
         tasks.spawn(wake_on_drift(drifted, queues.clone(), stop.clone()));
+        let known = Arc::new(cluster_operator::Known::default());
         let sets = Arc::new(cluster_object_set::Context {
             client: client.clone(),
             identity: identity.clone(),
@@ -500,13 +501,15 @@ impl Parts {
             certificates: arguments.webhook_certificates.into(),
             queue: queues.extensions.clone(),
             memory: cluster_extension::Memory::default(),
+            openshift: known.clone(),
         });
         let gate = Arc::new(cluster_operator::Context {
             client,
             extensions: extension_informer.clone(),
             sets: set_informer.clone(),
             changed,
-            verdict: std::sync::Mutex::default(),
+            known,
+            queue: queues.extensions.clone(),
         });
         let work = |controller| Work {
             controller,

@@ -9,6 +9,7 @@
 //! Differs from the reference: values that can only mean one thing (`"4.18.0"`, `"v4.18"`, doubled quotes) are
 //! accepted, and of several different values the lowest counts, where the reference gives up on the extension.
 
+pub mod notice;
 pub mod way;
 
 use std::fmt;
@@ -123,6 +124,8 @@ pub struct Blocker {
     pub bundle: String,
     /// Why: the maximum, or what cannot be read.
     pub why: Why,
+    /// The annotation that says so, for messages; empty where the bundle does.
+    by: String,
 }
 
 /// Why an extension blocks.
@@ -221,14 +224,14 @@ pub fn verdict(current: Minor, bundles: &[ActiveBundle]) -> Verdict {
         .filter(|blocker| matches!(blocker.why, Why::Maximum(_)))
         .map(|blocker| {
             format!(
-                "bundle {:?} for ClusterExtension {:?}",
-                blocker.bundle, blocker.extension
+                "bundle {:?} for ClusterExtension {:?}{}",
+                blocker.bundle, blocker.extension, blocker.by
             )
         })
         .collect();
     let unreadable: Vec<String> = blockers.iter().filter_map(unreadable_line).collect();
     let prefix = "InstalledOLMOperatorsUpgradeable: ";
-    let (reason, message) = match (incompatible.is_empty(), unreadable.is_empty()) {
+    let (reason, mut message) = match (incompatible.is_empty(), unreadable.is_empty()) {
         (true, true) => (AS_EXPECTED, "All is well".to_owned()),
         (true, false) => (UNREADABLE, format!("{prefix}{}", unreadable.join("\n"))),
         (false, read) => {
@@ -244,6 +247,10 @@ pub fn verdict(current: Minor, bundles: &[ActiveBundle]) -> Verdict {
             (INCOMPATIBLE, message)
         }
     };
+    if let Some(sentence) = notice::let_pass(current, bundles) {
+        let stop = if message.ends_with('.') { "" } else { "." };
+        message = format!("{message}{stop} {sentence}");
+    }
     Verdict {
         upgradeable: blockers.is_empty(),
         reason,
@@ -277,6 +284,7 @@ fn blocker(current: Minor, bundle: &ActiveBundle) -> Option<Blocker> {
         extension: bundle.extension.clone(),
         bundle: bundle.bundle.clone(),
         why,
+        by: notice::by_annotation(bundle),
     })
 }
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::Client;
+use kube::{Client, ResourceExt as _};
 use tokio::task::spawn_blocking;
 
 pub use self::memory::Memory;
@@ -33,10 +33,11 @@ use self::observe::{identity_of, observed, revisions, with_created};
 use self::roll_out::Wish;
 use self::uninstall::uninstall;
 use crate::api::condition::Reason;
-use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
 use crate::apply::discovery::Discovery;
 use crate::apply::permissions::Preflight;
 use crate::apply::revisions::Revisions;
+use crate::controller::cluster_operator::Known;
 use crate::controller::informer::Informer;
 use crate::controller::queue::{Next, Queue};
 use crate::controller::report::{Reporter, unwritten};
@@ -46,9 +47,10 @@ use crate::identity::accounts::Accounts;
 use crate::identity::{Identity, IdentityError};
 use crate::render::Provider;
 use crate::resolve::{MajorUpgrades, ResolvedBundle, Target};
-use crate::revision::{self, Account, BundleIdentity};
+use crate::revision::{self, Account, BundleIdentity, Revision};
 use crate::serve::Served;
 use crate::status::cluster_extension::{Outcome, Warning, cluster_extension};
+use crate::upgradeable::{ActiveBundle, Minor, notice};
 
 /// The time between two looks at what is being taken down; its changes are seen at once anyway.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -85,6 +87,8 @@ pub struct Context {
     pub queue: Queue,
     /// What is known of each extension beside its objects.
     pub memory: Memory,
+    /// The cluster's version, where it is `OpenShift`.
+    pub openshift: Arc<Known>,
 }
 
 impl fmt::Debug for Context {
@@ -162,6 +166,7 @@ async fn step(extension: &Arc<ClusterExtension>, ctx: &Context) -> Outcome {
             observed,
         };
     }
+    let blocks = openshift_blocks(extension, &revisions, ctx.openshift.current());
     let installed = revision::states(&revisions)
         .installed
         .map(|revision| revision.bundle);
@@ -190,12 +195,13 @@ async fn step(extension: &Arc<ClusterExtension>, ctx: &Context) -> Outcome {
                 failure: Failure::of(error),
                 observed,
                 resolution: said,
-                warnings: vec![],
+                warnings: blocks,
             };
         }
     };
     let mut warnings = warnings_of(&target, installed.as_ref());
     warnings.extend(crds::noted(&revisions));
+    warnings.extend(blocks);
     let wish = Wish {
         extension: extension.clone(),
         identity,
@@ -228,6 +234,36 @@ async fn step(extension: &Arc<ClusterExtension>, ctx: &Context) -> Outcome {
             warnings,
         },
     }
+}
+
+/// What of the extension keeps `OpenShift` from its next minor version.
+fn openshift_blocks(
+    extension: &ClusterExtension,
+    revisions: &[Revision],
+    current: Option<Minor>,
+) -> Vec<Warning> {
+    let Some(current) = current else {
+        return vec![];
+    };
+    let override_text = extension.annotations().get(keys::MAX_OPENSHIFT_VERSION);
+    let active: Vec<ActiveBundle> = revisions
+        .iter()
+        .filter(|revision| revision.is_active())
+        .map(|revision| ActiveBundle {
+            extension: extension.name_any(),
+            bundle: revision.bundle.name.clone(),
+            properties: revision.annotations.get(keys::OLM_PROPERTIES).cloned(),
+            override_text: override_text.cloned(),
+        })
+        .collect();
+    let warning = |sentence| Warning {
+        reason: Reason::ClusterUpgradeBlocked,
+        sentence,
+    };
+    notice::sentences(current, &active)
+        .into_iter()
+        .map(warning)
+        .collect()
 }
 
 async fn existing(

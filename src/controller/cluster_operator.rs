@@ -30,6 +30,7 @@ use tracing::{info, warn};
 use crate::api::cluster_object_set::LifecycleState;
 use crate::api::{ClusterExtension, ClusterObjectSet, keys};
 use crate::controller::informer::Informer;
+use crate::controller::queue::Queue;
 use crate::error::chain;
 use crate::status::cluster_operator::{Operator, cluster_operator_status};
 use crate::upgradeable::{ActiveBundle, Minor, Verdict, verdict};
@@ -56,8 +57,27 @@ pub struct Context {
     pub sets: Informer<ClusterObjectSet>,
     /// Told when an extension or a revision changed.
     pub changed: Arc<Notify>,
-    /// The newest verdict, for whoever asks.
-    pub verdict: Mutex<Option<Verdict>>,
+    /// What is known of the cluster, for whoever asks.
+    pub known: Arc<Known>,
+    /// Wakes extensions: their owners are told whether they block the cluster's update.
+    pub queue: Queue,
+}
+
+/// The cluster's minor version, where it is `OpenShift` and has told.
+#[derive(Debug, Default)]
+pub struct Known(Mutex<Option<Minor>>);
+
+impl Known {
+    /// The version.
+    pub fn current(&self) -> Option<Minor> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of the version; whether it is another than before.
+    fn learn(&self, current: Minor) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.replace(current) != Some(current)
+    }
 }
 
 impl fmt::Debug for Context {
@@ -68,13 +88,17 @@ impl fmt::Debug for Context {
 
 /// A failed pass.
 #[derive(Debug, thiserror::Error)]
-enum GateError {
+pub enum GateError {
+    /// The API server did not say which version the cluster has.
     #[error("cannot read the ClusterVersion")]
     Version(#[source] kube::Error),
+    /// The cluster does not say it.
     #[error("the ClusterVersion names no version")]
     NoVersion,
+    /// It could not be found out whose the `ClusterOperator` is.
     #[error("cannot read ClusterOperator {0}")]
     Read(&'static str, #[source] kube::Error),
+    /// The API server did not take it.
     #[error("cannot write ClusterOperator {0}")]
     Write(&'static str, #[source] kube::Error),
 }
@@ -159,6 +183,11 @@ async fn pass(ctx: &Context) -> Result<bool, GateError> {
         Api::all_with(ctx.client.clone(), &resource("ClusterVersion"));
     let version = versions.get("version").await.map_err(GateError::Version)?;
     let current = current_minor(&version.data).ok_or(GateError::NoVersion)?;
+    if ctx.known.learn(current) {
+        for extension in ctx.extensions.all() {
+            ctx.queue.wake(&extension.name_any());
+        }
+    }
     let verdict = verdict(
         current,
         &active_bundles(&ctx.extensions.all(), &ctx.sets.all()),
@@ -182,7 +211,6 @@ async fn pass(ctx: &Context) -> Result<bool, GateError> {
         remove_ours(&operators, SHARED_NAME).await?;
     }
     write(&operators, name, existing, &verdict).await?;
-    *ctx.verdict.lock().unwrap_or_else(PoisonError::into_inner) = Some(verdict);
     Ok(upgradeable)
 }
 
@@ -221,18 +249,54 @@ fn is_ours(operator: &DynamicObject) -> bool {
     operator.annotations().contains_key(keys::CLUSTER_OPERATOR)
 }
 
-async fn remove_ours(operators: &Api<DynamicObject>, name: &'static str) -> Result<(), GateError> {
+/// Removes the `ClusterOperator`s that are oxolm's; for when oxolm itself is gone. One that is going may write once
+/// more, so they are looked for until there was none twice.
+///
+/// # Errors
+/// When the API server does not say whether there are any, or does not let them go.
+pub async fn remove(client: &Client) -> Result<Vec<&'static str>, GateError> {
+    let mut removed = Vec::new();
+    if !is_openshift(client).await {
+        return Ok(removed);
+    }
+    let operators: Api<DynamicObject> = Api::all_with(client.clone(), &resource("ClusterOperator"));
+    let mut looks_without_any = 0;
+    while looks_without_any < 2 {
+        let before = removed.len();
+        for name in [SHARED_NAME, OWN_NAME] {
+            if remove_ours(&operators, name).await? {
+                removed.push(name);
+            }
+        }
+        if removed.len() == before {
+            looks_without_any += 1;
+        } else {
+            looks_without_any = 0;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    removed.sort_unstable();
+    removed.dedup();
+    Ok(removed)
+}
+
+/// Removes it, if it is there and ours.
+async fn remove_ours(
+    operators: &Api<DynamicObject>,
+    name: &'static str,
+) -> Result<bool, GateError> {
     let existing = operators
         .get_opt(name)
         .await
         .map_err(|error| GateError::Read(name, error))?;
-    if existing.is_some_and(|operator| is_ours(&operator)) {
-        operators
-            .delete(name, &kube::api::DeleteParams::default())
-            .await
-            .map_err(|error| GateError::Write(name, error))?;
+    if !existing.is_some_and(|operator| is_ours(&operator)) {
+        return Ok(false);
     }
-    Ok(())
+    operators
+        .delete(name, &kube::api::DeleteParams::default())
+        .await
+        .map_err(|error| GateError::Write(name, error))?;
+    Ok(true)
 }
 
 async fn write(

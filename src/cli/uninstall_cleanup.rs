@@ -1,0 +1,124 @@
+//! `oxolm uninstall-cleanup`: what goes before and after oxolm itself is removed from a cluster.
+
+#![expect(clippy::doc_markdown, reason = "help texts are plain")]
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::ResourceExt as _;
+
+use super::Answer;
+use super::cluster::{Cluster, ClusterOptions};
+use crate::controller::cluster_operator;
+
+/// Say whether oxolm can be removed from a cluster, and remove what it would leave behind.
+///
+/// It is refused while there are ClusterExtensions, which are named: what they installed would run on with nobody to
+/// maintain it, and they could not be deleted any more before oxolm is back. Nothing of an extension is ever touched.
+///
+/// On OpenShift the ClusterOperator of oxolm goes; left behind, it could block the cluster's updates for ever. The
+/// chart runs this before it is uninstalled, with --check, and afterwards; without helm, run it when the Deployment is
+/// gone.
+///
+/// Exit code 0: done, or nothing stands in the way; 1: there are extensions; 2: the cluster cannot be asked.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  oxolm uninstall-cleanup --check\n  oxolm uninstall-cleanup --force"
+)]
+pub(super) struct UninstallCleanup {
+    /// Only say whether extensions stand in the way
+    #[arg(long)]
+    check: bool,
+    /// Leave extensions, and what they installed, as they are
+    #[arg(long)]
+    force: bool,
+    /// The context of the kubeconfig [default: the current one, or the Pod's account]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// Runs `oxolm uninstall-cleanup`.
+pub(super) fn run(arguments: &UninstallCleanup) -> anyhow::Result<Answer> {
+    let cluster = ClusterOptions::of_context(arguments.context.as_deref()).connect()?;
+    let names = extensions(&cluster)?;
+    let mut out = anstream::stdout();
+    if !names.is_empty() && !arguments.force {
+        writeln!(out, "{}", refusal(&names))?;
+        return Ok(Answer::No);
+    }
+    if !names.is_empty() {
+        writeln!(
+            out,
+            "left as they are, with nobody to maintain them: {}",
+            listed(&names)
+        )?;
+    }
+    if arguments.check {
+        writeln!(out, "nothing stands in the way of removing oxolm")?;
+        return Ok(Answer::Yes);
+    }
+    let removed = cluster.ask(async |client| cluster_operator::remove(&client).await);
+    let removed = removed.context("cannot remove the ClusterOperator")?;
+    for name in &removed {
+        writeln!(out, "removed ClusterOperator {name}")?;
+    }
+    if removed.is_empty() {
+        writeln!(out, "nothing is left behind")?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// The extensions that there are; none where their API is gone.
+fn extensions(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
+    match cluster.extensions() {
+        Ok(extensions) => Ok(extensions.iter().map(|one| one.name_any()).collect()),
+        Err(error) if is_not_found(&error) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_not_found(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == 404)
+}
+
+fn refusal(names: &[String]) -> String {
+    let (count, verb) = match names.len() {
+        1 => ("1 ClusterExtension".to_owned(), "is"),
+        many => (format!("{many} ClusterExtensions"), "are"),
+    };
+    format!(
+        "oxolm cannot be removed: {count} {verb} still there: {}. Delete what is no longer wanted (kubectl delete \
+         clusterextension NAME); to leave it installed with nobody to maintain it, use --force (in the chart: \
+         --set uninstall.force=true in a helm upgrade before).",
+        listed(names)
+    )
+}
+
+/// How many extensions are named; there may be a thousand.
+const NAMED: usize = 20;
+
+fn listed(names: &[String]) -> String {
+    let named: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+    match names.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_the_way_is_named() {
+        let names = |count: usize| -> Vec<String> { (0..count).map(|i| format!("e{i}")).collect() };
+        assert!(
+            refusal(&names(1)).starts_with(
+                "oxolm cannot be removed: 1 ClusterExtension is still there: e0. Delete"
+            )
+        );
+        assert!(refusal(&names(2)).contains("2 ClusterExtensions are still there: e0, e1. "));
+        assert!(listed(&names(22)).ends_with("e19 and 2 more"));
+    }
+}
