@@ -88,3 +88,55 @@ owns the one that exists. Takes a list of the root context and the name.
 {{- fail (printf "crds.enabled: expected auto, true or false, got %s" $enabled) -}}
 {{- end -}}
 {{- end -}}
+
+{{- /* The labels of Pods that run once: not those by which the Deployment, the Service and the policies select. */ -}}
+{{- define "oxolm.onceLabels" -}}
+app.kubernetes.io/name: oxolm-once
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/part-of: olm
+{{- end -}}
+
+{{- /* The Pod of something that runs once: a list of the root context, its name, its account, and its arguments. */ -}}
+{{- define "oxolm.oncePod" -}}
+{{- $root := index . 0 -}}
+serviceAccountName: {{ index . 2 }}
+restartPolicy: Never
+securityContext:
+  runAsNonRoot: true
+  seccompProfile:
+    type: RuntimeDefault
+containers:
+  - name: {{ index . 1 }}
+    image: "{{ $root.Values.image.repository }}:{{ $root.Values.image.tag | default $root.Chart.AppVersion }}"
+    imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+    args:
+      {{- toYaml (index . 3) | nindent 6 }}
+    {{- with $root.Values.extraEnv }}
+    env:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    terminationMessagePolicy: FallbackToLogsOnError
+    resources:
+      requests:
+        cpu: 10m
+        memory: 32Mi
+      limits:
+        memory: 128Mi
+    securityContext:
+      allowPrivilegeEscalation: false
+      readOnlyRootFilesystem: true
+      capabilities:
+        drop: [ALL]
+{{- with $root.Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $root.Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
