@@ -17,6 +17,7 @@ mod api_rules;
 mod audit;
 mod bad_content;
 mod catalogs;
+mod chart;
 mod crd_resources;
 mod crd_upgrades;
 mod faults;
@@ -232,6 +233,10 @@ const STORIES: &[Story] = &[
         openshift::an_installed_bundle_blocks_the_update
     ),
     story!(
+        "openshift::both_revisions_count",
+        openshift::both_revisions_count
+    ),
+    story!(
         "webhooks::a_certificate_is_rotated_under_calls",
         webhooks::a_certificate_is_rotated_under_calls
     ),
@@ -258,6 +263,10 @@ const STOPPING: &[Story] = &[
     story!(
         "restore::a_backup_is_applied_again",
         restore::a_backup_is_applied_again
+    ),
+    story!(
+        "chart::installed_upgraded_rolled_back_and_uninstalled",
+        chart::installed_upgraded_rolled_back_and_uninstalled
     ),
 ];
 

@@ -65,7 +65,8 @@ impl Cluster {
     }
 }
 
-async fn install_chart(client: &Client) -> anyhow::Result<()> {
+/// Installs the chart, or upgrades to it, its Deployment scaled to nothing, and waits until its API is served.
+pub(crate) async fn install_chart(client: &Client) -> anyhow::Result<()> {
     let chart = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("charts/oxolm");
     let mut helm = Command::new("helm");
     helm.args(["upgrade", "--install", RELEASE])

@@ -53,8 +53,14 @@ impl Controller {
             child: Mutex::new(None),
         };
         fs::create_dir(controller.cache())?;
-        fs::write(controller.kubeconfig(), kubeconfig(client).await?)?;
+        fs::write(controller.kubeconfig(), kubeconfig(client, RELEASE).await?)?;
         Ok(controller)
+    }
+
+    /// Takes a token of the account that the chart has now.
+    pub(crate) async fn renew(&self, client: &Client) -> anyhow::Result<()> {
+        fs::write(self.kubeconfig(), kubeconfig(client, RELEASE).await?)?;
+        Ok(())
     }
 
     /// Starts oxolm, again or for the first time, on the same cache; waits until it leads.
@@ -215,8 +221,8 @@ async fn chart_arguments(client: &Client) -> anyhow::Result<Vec<String>> {
     container.args.context("the container has arguments")
 }
 
-/// A kubeconfig with nothing but a token of the chart's account.
-async fn kubeconfig(client: &Client) -> anyhow::Result<String> {
+/// A kubeconfig with nothing but a token of an account of the chart.
+pub(crate) async fn kubeconfig(client: &Client, account: &str) -> anyhow::Result<String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
     let request = TokenRequest {
         spec: TokenRequestSpec {
@@ -226,7 +232,7 @@ async fn kubeconfig(client: &Client) -> anyhow::Result<String> {
         ..TokenRequest::default()
     };
     let answer = accounts
-        .create_token_request(RELEASE, &PostParams::default(), &request)
+        .create_token_request(account, &PostParams::default(), &request)
         .await?;
     let token = answer
         .status

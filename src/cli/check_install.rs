@@ -1,6 +1,6 @@
 //! `oxolm check-install`: whether oxolm does on a cluster what it is there for. `helm test` runs it.
 
-#![expect(clippy::doc_markdown, reason = "help texts are plain")]
+#![expect(clippy::disallowed_types, reason = "shell: asks the API server")]
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use futures::StreamExt as _;
-use kube::ResourceExt as _;
+use kube::{Client, ResourceExt as _};
 use owo_colors::OwoColorize as _;
 use url::Url;
 
@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &CheckInstall) -> anyhow::Result<Answer> {
     })
 }
 
-async fn served_kinds(client: &kube::Client) -> Result<(), String> {
+async fn served_kinds(client: &Client) -> Result<(), String> {
     let version = format!("{GROUP}/v1");
     let found = client.list_api_group_resources(&version).await;
     let found = found.map_err(|error| chain(&error))?;

@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use clap::Args;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 
 use super::Answer;
 use super::cluster::{Cluster, ClusterOptions};
@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &UninstallCleanup) -> anyhow::Result<Answer> {
 /// The extensions that there are; none where their API is gone.
 fn extensions(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     match cluster.extensions() {
-        Ok(extensions) => Ok(extensions.iter().map(|one| one.name_any()).collect()),
+        Ok(extensions) => Ok(extensions.iter().map(ResourceExt::name_any).collect()),
         Err(error) if is_not_found(&error) => Ok(Vec::new()),
         Err(error) => Err(error),
     }

@@ -208,16 +208,14 @@ enum Fate {
 
 impl Finding {
     fn new(severity: Severity, check: Check, place: Place, text: &str) -> Self {
-        let fate = match (check, &place) {
-            // What is said about a node that is gone is said by its removal.
-            (_, Place::Removed { .. }) => Fate::Open,
-            (
-                Check::Scope | Check::StoredVersionRemoval | Check::Type | Check::Default,
-                Place::Crd
-                | Place::WholeVersion { .. }
-                | Place::Version { .. }
-                | Place::Served { .. },
-            ) => Fate::Stands,
+        // What is said about a node that is gone is said by its removal.
+        let is_about_a_removal = matches!(place, Place::Removed { .. });
+        let fate = match check {
+            Check::Scope | Check::StoredVersionRemoval | Check::Type | Check::Default
+                if !is_about_a_removal =>
+            {
+                Fate::Stands
+            }
             _ => Fate::Open,
         };
         let message = match &place {

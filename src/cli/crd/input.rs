@@ -89,8 +89,8 @@ impl Side {
         for document in yaml::texts(bytes) {
             let document = document.with_context(|| format!("cannot read {name}"))?;
             match document.first() {
-                None => {}
-                Some(b'n') => {} // null
+                // Nothing, or null.
+                None | Some(b'n') => {}
                 Some(b'{') => self.add_document(name, &document),
                 Some(_) => bail!("{name} holds a document that is no object"),
             }

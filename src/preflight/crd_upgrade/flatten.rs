@@ -234,7 +234,8 @@ fn are_distinct(children: &[(Step<'_>, &Record)]) -> bool {
         })
     };
     children.iter().all(|(step, _)| {
-        !step.is_ambiguous() && !(step.keyword == Keyword::Properties && is_taken(step.name))
+        let is_doubled = step.keyword == Keyword::Properties && is_taken(step.name);
+        !step.is_ambiguous() && !is_doubled
     })
 }
 

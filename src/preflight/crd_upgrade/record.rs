@@ -185,10 +185,15 @@ pub(super) fn is_same(x: Option<&Data>, y: Option<&Data>) -> bool {
             (Data::Text(x), Data::Text(y)) | (Data::Bytes(x), Data::Bytes(y)) => x == y,
             (Data::Bool(x), Data::Bool(y)) => x == y,
             (Data::Integer(x), Data::Integer(y)) => x == y,
-            (Data::Float(x), Data::Float(y)) => x == y,
+            (Data::Float(x), Data::Float(y)) => is_equal(*x, *y),
             _ => false,
         },
     }
+}
+
+#[expect(clippy::float_cmp, reason = "they were written, not reckoned")]
+fn is_equal(x: f64, y: f64) -> bool {
+    x == y
 }
 
 /// [`is_same`] of two structs of one type.
