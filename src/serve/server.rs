@@ -4,24 +4,23 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use super::guard::Guarded;
 use super::tls::{self, Certificate, Current, Profile};
 use super::{Metrics, Served, router};
 
@@ -31,10 +30,6 @@ const MAX_CONNECTIONS: usize = 2048;
 /// How long a client may take for its handshake, and for the head of a request, as in the reference. It is
 /// also how long a connection may be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a client may take no bytes of an answer. The reference cuts an answer off after five minutes in
-/// all, which breaks slow but steady readers of large catalogs.
-const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How much of an answer waits beside the piece that is being sent, and how large the head of a request may be, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -205,10 +200,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, router: Router, stop: C
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "cannot set TCP_NODELAY");
     }
-    let handshake = timeout(
-        HEAD_TIMEOUT,
-        acceptor.accept(Guarded::new(stream, STALL_TIMEOUT)),
-    );
+    let handshake = timeout(HEAD_TIMEOUT, acceptor.accept(Guarded::new(stream)));
     let stream = match handshake.await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
@@ -234,81 +226,9 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, router: Router, stop: C
     }
 }
 
-/// A stream whose writes fail when the other side takes nothing for so long.
-struct Guarded<S> {
-    stream: S,
-    patience: Duration,
-    deadline: Pin<Box<Sleep>>,
-    is_waiting: bool,
-}
-
-impl<S> Guarded<S> {
-    fn new(stream: S, patience: Duration) -> Self {
-        Self {
-            stream,
-            patience,
-            deadline: Box::pin(sleep_until(Instant::now())),
-            is_waiting: false,
-        }
-    }
-
-    /// Passes on what a write came to, or says that it has been waiting too long.
-    fn guard<T>(
-        &mut self,
-        written: Poll<io::Result<T>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.is_waiting = false;
-            return written;
-        }
-        if !self.is_waiting {
-            self.is_waiting = true;
-            let deadline = Instant::now() + self.patience;
-            self.deadline.as_mut().reset(deadline);
-        }
-        ready!(self.deadline.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            "the client takes no bytes",
-        )))
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.guard(written, cx)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.guard(flushed, cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.guard(shut, cx)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncWriteExt as _, duplex};
+    use tokio::io::AsyncWriteExt as _;
 
     use super::*;
 
@@ -376,15 +296,5 @@ mod tests {
             assert_ne!(open.read_buf(&mut rest).await.unwrap(), 0);
         }
         stop.cancel();
-    }
-
-    #[tokio::test]
-    async fn a_client_that_takes_nothing_is_cut_off() {
-        let (ours, theirs) = duplex(16);
-        let mut guarded = Guarded::new(ours, Duration::from_millis(20));
-        guarded.write_all(&[0; 16]).await.unwrap();
-        let error = guarded.write_all(&[0; 16]).await.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        drop(theirs);
     }
 }
