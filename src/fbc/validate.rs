@@ -74,6 +74,7 @@ pub struct Validator {
     other_packages: Vec<Place>,
     /// Something could not be read, so what is missing may have been there.
     is_partial: bool,
+    has_documents: bool,
 }
 
 impl Validator {
@@ -94,6 +95,7 @@ impl Validator {
 
     /// Looks at a document of `file`; `None` is one without content.
     pub fn add(&mut self, file: &Arc<str>, line: usize, meta: Option<&Meta>) {
+        self.has_documents = true;
         let mut place = Place {
             file: file.clone(),
             line,
@@ -184,6 +186,9 @@ impl Validator {
 
     /// All findings: by file, line and severity.
     pub fn finish(mut self) -> Vec<Finding> {
+        if !self.has_documents && !self.is_partial {
+            self.findings.push(empty());
+        }
         self.check_packages();
         self.check_channels();
         self.check_bundles();
@@ -410,6 +415,23 @@ impl Validator {
             name: place.name.clone(),
             message,
         });
+    }
+}
+
+/// A catalog without content is sound, to the server and to `opm validate`; whoever checks one has most likely named the wrong
+/// place.
+fn empty() -> Finding {
+    Finding {
+        severity: Severity::Warning,
+        is_refused: false,
+        file: String::new(),
+        line: None,
+        schema: String::new(),
+        package: String::new(),
+        name: String::new(),
+        message:
+            "the catalog is empty: there is no file with content that `.indexignore` does not name"
+                .to_owned(),
     }
 }
 

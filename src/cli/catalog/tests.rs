@@ -146,6 +146,16 @@ fn a_sound_catalog_passes_and_a_missing_one_is_no_input() {
     );
     let (code, out, _) = answer(&["validate", text(directory.path())]);
     assert_eq!((code, out.as_str()), (0, "0 errors, 0 warnings\n"));
+    let empty = tempfile::tempdir().unwrap();
+    let (code, out, _) = answer(&["validate", text(empty.path())]);
+    assert_eq!(
+        (code, out.as_str()),
+        (
+            0,
+            "Its authors may want to look at:\n  the catalog is empty: there is no file with content that `.indexignore` does \
+             not name\n0 errors, 1 warning\n"
+        )
+    );
     let missing = directory.path().join("missing");
     for command in ["read", "validate"] {
         let (code, out, complaints) = answer(&[command, text(&missing)]);

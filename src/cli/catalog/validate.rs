@@ -19,11 +19,11 @@ const REFUSED: &str = "the server refuses this: ";
 /// Say everything that is wrong with a catalog, with file and line.
 ///
 /// Errors are what `opm validate` demands; some of them make the server refuse the catalog, the others it serves as it is.
-/// Warnings are what passes everywhere and hardly anybody means.
+/// Warnings are what passes everywhere and hardly anybody means, such as a catalog without content.
 ///
 /// -o json prints {"passed", "findings": [{"severity", "file", "line", "schema", "package", "name", "message"}]};
-/// severity is error or warning, line is null where there is none, and the message of what the server refuses begins with
-/// "the server refuses this: ".
+/// severity is error or warning, file is empty for what is about the whole catalog, line is null where there is none, and
+/// the message of what the server refuses begins with "the server refuses this: ".
 ///
 /// Exit code 0: no errors; 1: errors; 2: SRC cannot be used.
 #[derive(Debug, Args)]
@@ -188,6 +188,7 @@ fn line(finding: &Finding) -> String {
         package => format!(" of package {package:?}"),
     };
     match schema.as_str() {
+        "" if file.is_empty() => message.clone(),
         "" => format!("{file}{line}: {message}"),
         schema => format!("{file}{line}: {schema}{name_part}{package_part}: {message}"),
     }

@@ -54,7 +54,19 @@ fn check(from: &str, to: &str, expected: &[&str]) {
 #[test]
 fn a_sound_catalog_has_no_findings() {
     check("p", "p", &[]);
-    assert_eq!(findings(""), Vec::<String>::new());
+}
+
+#[test]
+fn an_empty_catalog_is_sound_and_hardly_meant() {
+    let expected =
+        "W0 the catalog is empty: there is no file with content that `.indexignore` does not name";
+    assert_eq!(findings(""), [expected]);
+    // What cannot be read would have been something.
+    assert_eq!(findings("{").len(), 1);
+    assert_eq!(
+        findings("schema: example.com/custom\n"),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
