@@ -9,6 +9,7 @@ pub(crate) mod json;
 pub mod meta;
 pub(crate) mod normal;
 pub mod package;
+pub(crate) mod parts;
 pub mod prune;
 pub mod read;
 pub(crate) mod scalar;

@@ -5,7 +5,7 @@
 //! <root>/                 0700
 //!   tmp/                  whatever is not finished; emptied at start
 //!   images/<sha256 hex>/
-//!     image.json          digest, labels, and size and hash of every file
+//!     image.json          digest, labels, and size and checksum of every file
 //!     rootfs/…            directories 0500, files 0400, nothing else
 //! ```
 //!
@@ -15,6 +15,7 @@
 mod budget;
 pub mod bundle;
 pub mod catalog;
+mod checksum;
 mod description;
 mod error;
 mod layer;
@@ -59,7 +60,7 @@ const DESCRIPTION: &str = "image.json";
 /// The files of an image.
 const ROOTFS: &str = "rootfs";
 /// The version of the description's format; another one is unpacked again.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Unpacked images by digest. Cheap to clone; all clones are one store. One process uses a root at a time.
 #[derive(Debug, Clone)]

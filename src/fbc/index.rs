@@ -241,7 +241,7 @@ mod tests {
                 schema: schema.to_owned(),
                 package: package.to_owned(),
                 name: name.to_owned(),
-                blob: Vec::new(),
+                ..Meta::default()
             };
             builder.add(&meta, length);
         }

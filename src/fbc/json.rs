@@ -75,7 +75,13 @@ struct Reader<'a> {
     text: Vec<u8>,
 }
 
-impl Reader<'_> {
+/// A string literal in normal form, with its quotes.
+struct Literal<'a> {
+    text: &'a [u8],
+    is_escaped: bool,
+}
+
+impl<'a> Reader<'a> {
     fn step(&mut self, next: Next, writer: &mut Normalizer) -> Result<Next, JsonError> {
         self.skip_space();
         let byte = self.peek_or_end()?;
@@ -115,7 +121,13 @@ impl Reader<'_> {
     }
 
     fn key(&mut self, writer: &mut Normalizer) -> Result<Next, JsonError> {
-        self.string(|key| writer.key(key))?;
+        match self.normal_literal() {
+            Some(literal) => {
+                writer.raw_key(literal.text, literal.is_escaped);
+                self.at += literal.text.len();
+            }
+            None => self.string(|key| writer.key(key))?,
+        }
         self.skip_space();
         if self.peek_or_end()? != b':' {
             return Err(self.syntax("expected `:` after a key"));
@@ -215,19 +227,19 @@ impl Reader<'_> {
     /// Reads a string as a value. One that stands in normal form already is copied as it is: nearly every string of a
     /// catalog that was written by a program.
     fn text(&mut self, writer: &mut Normalizer) -> Result<(), JsonError> {
-        if let Some(length) = self.normal_literal_length() {
-            let literal = self.bytes.get(self.at..self.at + length);
-            writer.raw(literal.unwrap_or_default());
-            self.at += length;
+        if let Some(literal) = self.normal_literal() {
+            writer.raw(literal.text);
+            self.at += literal.text.len();
             return Ok(());
         }
         self.string(|string| writer.string(string))
     }
 
-    /// How many bytes the string literal that begins here takes, if it is whole and in normal form.
-    fn normal_literal_length(&self) -> Option<usize> {
+    /// The string literal that begins here, if it is whole and in normal form.
+    fn normal_literal(&self) -> Option<Literal<'a>> {
         let literal = self.bytes.get(self.at..)?;
         let mut length = 1;
+        let mut is_escaped = false;
         loop {
             length += normal::plain_length::<b'"'>(literal.get(length..)?);
             match literal.get(length..)? {
@@ -235,9 +247,10 @@ impl Reader<'_> {
                 [b'\\', b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't', ..] => length += 2,
                 _ => return None,
             }
+            is_escaped = true;
         }
-        length += 1;
-        normal::is_normal_literal(literal.get(..length)?).then_some(length)
+        let text = literal.get(..=length)?;
+        normal::is_normal_literal(text).then_some(Literal { text, is_escaped })
     }
 
     /// Reads a string, which begins here with its quote.

@@ -1,6 +1,9 @@
 //! One blob of a catalog.
 
+use std::ops::Range;
+
 use super::normal::{self, Normalizer};
+use super::parts::Entry;
 
 /// One blob: what it is called, and itself in normal form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,6 +16,8 @@ pub struct Meta {
     pub name: String,
     /// Compact JSON with sorted keys, without a line break.
     pub blob: Vec<u8>,
+    /// Where keys and values of the blob stand in it.
+    pub(super) entries: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl Meta {
@@ -34,6 +39,15 @@ impl Meta {
         }
     }
 
+    /// Keys and values of the blob, as written.
+    pub(crate) fn entries(&self) -> Vec<Entry<'_>> {
+        let part = |range: &Range<usize>| self.blob.get(range.clone()).unwrap_or_default();
+        let entries = self.entries.iter();
+        entries
+            .map(|(key, value)| (part(key), part(value)))
+            .collect()
+    }
+
     /// Makes a blob of a normalised document; `None` for one without content.
     ///
     /// # Errors
@@ -49,6 +63,7 @@ impl Meta {
         let mut meta = Self::default();
         let mut folded: Vec<String> = Vec::new();
         for (key, value) in normalizer.root_entries() {
+            let (key, value) = (normalizer.slice(key), normalizer.slice(value));
             let key = fold(&normal::decode_string(key));
             let (field, problem) = match key.as_str() {
                 "schema" => (&mut meta.schema, "the value of `schema` must be a string"),
@@ -68,6 +83,7 @@ impl Meta {
         folded.sort_unstable();
         if folded.is_sorted_by(|a, b| a != b) {
             meta.blob = text.to_vec();
+            meta.entries = normalizer.root_entries().collect();
             Ok(Some(meta))
         } else {
             Err("two keys of the document differ only in case")

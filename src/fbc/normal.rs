@@ -88,6 +88,18 @@ impl Normalizer {
 
     /// Begins a key of the innermost object; exactly one value follows.
     pub(crate) fn key(&mut self, key: &str) {
+        self.write_key(|text| write_string(text, key));
+    }
+
+    /// The same with a key that is in normal form already, quotes included.
+    pub(crate) fn raw_key(&mut self, key: &[u8], is_escaped: bool) {
+        self.write_key(|text| {
+            text.extend_from_slice(key);
+            is_escaped
+        });
+    }
+
+    fn write_key(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let Some(Container::Object { start, .. }) = self.open.last() else {
             return;
         };
@@ -95,7 +107,7 @@ impl Normalizer {
             self.text.push(b',');
         }
         let begin = self.text.len();
-        let is_escaped = write_string(&mut self.text, key);
+        let is_escaped = write(&mut self.text);
         let end = self.text.len();
         self.text.push(b':');
         self.entries.push(Entry {
@@ -204,12 +216,12 @@ impl Normalizer {
         &self.text
     }
 
-    /// The entries of the value when it is an object: key and value, both in normal form.
-    pub(crate) fn root_entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    /// The entries of the value when it is an object: where key and value stand in the text, both in normal form.
+    pub(crate) fn root_entries(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
         self.root.iter().map(|entry| {
             (
-                self.slice(entry.key.clone()),
-                self.slice(entry.key.end.saturating_add(1)..entry.end),
+                entry.key.clone(),
+                entry.key.end.saturating_add(1)..entry.end,
             )
         })
     }
@@ -260,77 +272,30 @@ pub(crate) fn decode(text: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_slice(text)
 }
 
-/// The entries of an object in normal form, key and value; none for anything else.
-pub(crate) fn entries(object: &[u8]) -> Vec<(&[u8], &[u8])> {
-    members(object, b'{')
-        .into_iter()
-        .filter_map(|member| {
-            let (key, rest) = member.split_at_checked(value_length(member))?;
-            Some((key, rest.strip_prefix(b":")?))
-        })
-        .collect()
-}
-
-/// The elements of an array in normal form; none for anything else.
-pub(crate) fn elements(array: &[u8]) -> Vec<&[u8]> {
-    members(array, b'[')
-}
-
-/// What stands between the commas of a container that opens with `opening`.
-fn members(container: &[u8], opening: u8) -> Vec<&[u8]> {
-    let mut members = Vec::new();
-    let Some(mut rest) = container.strip_prefix(&[opening]) else {
-        return members;
-    };
-    while !matches!(rest.first(), None | Some(b'}' | b']')) {
-        let mut length = value_length(rest);
-        if rest.get(length) == Some(&b':') {
-            length += 1 + value_length(rest.get(length + 1..).unwrap_or_default());
-        }
-        let (member, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
-        members.push(member);
-        rest = after.strip_prefix(b",").unwrap_or(after);
-    }
-    members
-}
-
-/// How many bytes the value at the start of a text in normal form takes.
-fn value_length(text: &[u8]) -> usize {
-    let mut depth = 0_usize;
-    let mut at = 0;
-    while let Some(byte) = text.get(at) {
-        match byte {
-            b'"' => {
-                at += string_length(text.get(at..).unwrap_or_default());
-                continue;
-            }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' | b',' | b':' if depth == 0 => return at,
-            b'}' | b']' => depth -= 1,
-            _ => {}
-        }
-        at += 1;
-    }
-    text.len()
-}
-
-/// How many bytes the string at the start of a text in normal form takes, with its quotes.
-fn string_length(text: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(rest) = text.get(at..) {
-        let plain = plain_length::<b'"'>(rest);
-        match rest.get(plain) {
-            None => break,
-            Some(b'"') => return at + plain + 1,
-            Some(_) => at += plain + 2,
-        }
-    }
-    text.len()
-}
-
-/// How many bytes come before the first that is a quote, a backslash, a control character, or `FURTHER`. Eight bytes are
-/// looked at at once.
+/// How many bytes come before the first that is a quote, a backslash, a control character, or `FURTHER`.
+///
+/// Most strings are short, so their first bytes are looked at word by word; in long ones, which hold most of the bytes, the
+/// compiler looks at as many bytes at once as the processor can.
 pub(crate) fn plain_length<const FURTHER: u8>(text: &[u8]) -> usize {
+    const SHORT: usize = 16;
+    const AT_ONCE: usize = 32;
+    let (start, rest) = text.split_at_checked(SHORT).unwrap_or((text, &[]));
+    let length = plain_length_by_word::<FURTHER>(start);
+    if length < start.len() || rest.is_empty() {
+        return length;
+    }
+    let is_plain = |chunk: &&[u8; AT_ONCE]| {
+        let special = chunk.iter().fold(0, |found, byte| {
+            found | u8::from(is_special(*byte, FURTHER))
+        });
+        special == 0
+    };
+    let (chunks, _) = rest.as_chunks::<AT_ONCE>();
+    let skipped = AT_ONCE * chunks.iter().take_while(is_plain).count();
+    length + skipped + plain_length_by_word::<FURTHER>(rest.get(skipped..).unwrap_or_default())
+}
+
+fn plain_length_by_word<const FURTHER: u8>(text: &[u8]) -> usize {
     let (words, rest) = text.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
         let found = special_bytes(u64::from_le_bytes(*word), FURTHER);
@@ -339,9 +304,16 @@ pub(crate) fn plain_length<const FURTHER: u8>(text: &[u8]) -> usize {
             return 8 * at + before.unwrap_or_default();
         }
     }
-    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20) || *byte == FURTHER;
-    let plain = rest.iter().position(is_special).unwrap_or(rest.len());
-    text.len() - rest.len() + plain
+    let special = rest.iter().position(|byte| is_special(*byte, FURTHER));
+    text.len() - rest.len() + special.unwrap_or(rest.len())
+}
+
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "without branches, many bytes are compared at once"
+)]
+fn is_special(byte: u8, further: u8) -> bool {
+    (byte == b'"') | (byte == b'\\') | (byte < 0x20) | (byte == further)
 }
 
 /// Marks the bytes of a word that are a quote, a backslash, a control character, or `further`, with their highest bit. Of
@@ -466,8 +438,8 @@ mod tests {
             .root_entries()
             .map(|(key, value)| {
                 (
-                    decode_string(key),
-                    String::from_utf8_lossy(value).into_owned(),
+                    decode_string(w.slice(key)),
+                    String::from_utf8_lossy(w.slice(value)).into_owned(),
                 )
             })
             .collect();
@@ -515,6 +487,21 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_is_special_is_found_wherever_it_stands() {
+        for length in 0..120 {
+            for special in [b'"', b'\\', b'\n', 0, 0x1f, 0xe2] {
+                let mut text = vec![b' '; length];
+                text.extend([special, b'a', b'"']);
+                assert_eq!(plain_length::<0xe2>(&text), length);
+                let later = if special == 0xe2 { length + 2 } else { length };
+                assert_eq!(plain_length::<b'"'>(&text), later);
+            }
+            let plain: Vec<u8> = (0x80..0xe2).cycle().take(length).collect();
+            assert_eq!(plain_length::<b'"'>(&plain), length);
         }
     }
 }

@@ -195,7 +195,7 @@ impl Draft {
 }
 
 pub(super) fn default_channel(meta: &Meta) -> Result<Option<String>, Mistyped> {
-    let package = Object::of(&meta.blob, "package")?;
+    let package = Object::of_blob(meta);
     if let Some(icon) = package.value("icon") {
         let icon = Object::of(icon, "icon")?;
         icon.check_base64("base64data")?;
@@ -208,7 +208,7 @@ pub(super) fn default_channel(meta: &Meta) -> Result<Option<String>, Mistyped> {
 }
 
 pub(super) fn channel(meta: &Meta) -> Result<Channel, Mistyped> {
-    let channel = Object::of(&meta.blob, "channel")?;
+    let channel = Object::of_blob(meta);
     properties(&channel)?;
     let entries = channel.objects("entries")?.into_iter().map(|entry| {
         Ok(ChannelEntry {
@@ -225,7 +225,7 @@ pub(super) fn channel(meta: &Meta) -> Result<Channel, Mistyped> {
 }
 
 pub(super) fn bundle(meta: &Meta) -> Result<Bundle, Mistyped> {
-    let bundle = Object::of(&meta.blob, "bundle")?;
+    let bundle = Object::of_blob(meta);
     for image in bundle.objects("relatedImages")? {
         image.text("name")?;
         image.text("image")?;
@@ -252,9 +252,7 @@ pub(super) fn bundle(meta: &Meta) -> Result<Bundle, Mistyped> {
 /// The images that a bundle's blob names: its own, and those that it relates to. What is no text is left out: see
 /// [`super::validate`].
 pub fn images(meta: &Meta) -> Vec<String> {
-    let Ok(bundle) = Object::of(&meta.blob, "bundle") else {
-        return Vec::new();
-    };
+    let bundle = Object::of_blob(meta);
     let related = bundle.objects("relatedImages").unwrap_or_default();
     let related = related.iter().filter_map(|image| image.text("image").ok());
     let own = bundle.text("image").ok().into_iter();
@@ -280,7 +278,7 @@ pub(super) fn properties<'a>(object: &Object<'a>) -> Result<Vec<(String, &'a [u8
 }
 
 pub(super) fn deprecations(meta: &Meta) -> Result<Vec<Deprecation>, Mistyped> {
-    let deprecations = Object::of(&meta.blob, "deprecations")?;
+    let deprecations = Object::of_blob(meta);
     let entry = |entry: Object<'_>| {
         let reference = Object::of(entry.value("reference").unwrap_or(b"null"), "reference")?;
         Ok(Deprecation {

@@ -7,8 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::meta::fold;
+use super::meta::{Meta, fold};
 use super::normal;
+use super::parts::{self, Entry};
 
 /// Why a field cannot be read: its name and what it must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -21,15 +22,22 @@ pub(crate) struct Mistyped {
 /// An object, in normal form.
 #[derive(Debug, Clone)]
 pub(crate) struct Object<'a> {
-    entries: Vec<(&'a [u8], &'a [u8])>,
+    entries: Vec<Entry<'a>>,
 }
 
 impl<'a> Object<'a> {
+    /// The object that a blob is.
+    pub(crate) fn of_blob(meta: &'a Meta) -> Self {
+        Self {
+            entries: meta.entries(),
+        }
+    }
+
     /// The object that `value` is; `null` is an empty one. `field` names it in errors.
     pub(crate) fn of(value: &'a [u8], field: &'static str) -> Result<Self, Mistyped> {
         match value.first() {
             Some(b'{' | b'n') => Ok(Self {
-                entries: normal::entries(value),
+                entries: parts::entries(value),
             }),
             _ => Err(Mistyped {
                 field,
@@ -65,7 +73,7 @@ impl<'a> Object<'a> {
         match self.value(field) {
             None => Ok(Vec::new()),
             Some(value) => match value.first() {
-                Some(b'[' | b'n') => Ok(normal::elements(value)),
+                Some(b'[' | b'n') => Ok(parts::elements(value)),
                 _ => Err(Mistyped {
                     field,
                     wanted: "a list",
@@ -76,10 +84,21 @@ impl<'a> Object<'a> {
 
     /// The objects in the list `field`.
     pub(crate) fn objects(&self, field: &'static str) -> Result<Vec<Self>, Mistyped> {
-        self.list(field)?
-            .into_iter()
-            .map(|element| Object::of(element, field))
-            .collect()
+        let objects = match self.value(field).map(|value| (value, value.first())) {
+            None | Some((_, Some(b'n'))) => Vec::new(),
+            Some((value, Some(b'['))) => parts::objects(value).ok_or(Mistyped {
+                field,
+                wanted: "an object",
+            })?,
+            Some(_) => {
+                return Err(Mistyped {
+                    field,
+                    wanted: "a list",
+                });
+            }
+        };
+        let object = |entries| Self { entries };
+        Ok(objects.into_iter().map(object).collect())
     }
 
     /// The texts in the list `field`.
@@ -92,11 +111,10 @@ impl<'a> Object<'a> {
 
     /// Whether `field` is absent or holds base64.
     pub(crate) fn check_base64(&self, field: &'static str) -> Result<(), Mistyped> {
-        let packed: String = self
-            .text(field)?
-            .chars()
-            .filter(|character| !matches!(character, '\n' | '\r'))
-            .collect();
+        let mut packed = self.text(field)?;
+        if memchr::memchr2(b'\n', b'\r', packed.as_bytes()).is_some() {
+            packed.retain(|character| !matches!(character, '\n' | '\r'));
+        }
         let decoded = STANDARD.decode(packed);
         decoded.map(drop).map_err(|_not_base64| Mistyped {
             field,

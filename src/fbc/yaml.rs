@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::document::{DEPTH_LIMIT, DocumentError, EXPANDED_LIMIT_BYTES, Position};
 use super::normal::{self, Normalizer};
+use super::parts;
 use super::scalar::{self, Scalar, ScalarTag};
 use super::stream::{Documents, LIMIT_BYTES, StreamError};
 
@@ -320,7 +321,7 @@ impl Composer {
         let merged = std::mem::replace(&mut self.writer, merge.outer);
         if merge.is_sequence {
             // Earlier mappings take precedence, so they are written last.
-            for element in normal::elements(merged.text()).into_iter().rev() {
+            for element in parts::elements(merged.text()).into_iter().rev() {
                 merge_entries(&mut self.writer, element);
             }
         } else {
@@ -404,7 +405,7 @@ impl Composer {
 
 /// Writes the entries of an object in normal form as entries of the innermost open object.
 fn merge_entries(writer: &mut Normalizer, object: &[u8]) {
-    for (key, value) in normal::entries(object) {
+    for (key, value) in parts::entries(object) {
         writer.key(&normal::decode_string(key));
         writer.raw(value);
     }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! <root>/catalogs/<sha256 hex>/     published by one rename, never modified
-//!   catalog.json                    digest, time, and size and hash of the other files
+//!   catalog.json                    digest, time, and size and checksum of the other files
 //!   catalog.jsonl                   every blob in normal form, one per line
 //!   catalog.jsonl.gz                the same, compressed with gzip
 //!   catalog.jsonl.zst               the same, compressed with zstd
@@ -49,7 +49,7 @@ const PACKAGES: &str = "packages.jsonl";
 const INDEX: &str = "index.json";
 
 /// The version of the format on disk; another one is published again.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// `catalog.json`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -322,7 +322,10 @@ impl StoredCatalog {
         else {
             return Ok(None);
         };
-        let etag = description.files.get(BLOBS).map(|file| etag(&file.sha256));
+        let etag = description
+            .files
+            .get(BLOBS)
+            .map(|file| file.checksum.to_string());
         Ok(Some(Self {
             digest: digest.clone(),
             unpacked_at: Timestamp::from_second(description.unpacked_at_seconds)
@@ -433,10 +436,6 @@ impl FileOnDisk {
         let expected = description.files.get(name).map(|file| file.size);
         Ok((expected == Some(size_bytes)).then_some(Self { file, size_bytes }))
     }
-}
-
-fn etag(sha256: &Digest) -> String {
-    sha256.hex().chars().take(32).collect()
 }
 
 fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, CatalogError> {

@@ -8,8 +8,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
+use super::checksum::{Checksum, Summing};
 use super::{DESCRIPTION, FORMAT, ROOTFS, StoreError, disk};
 use crate::oci::digest::Digest;
 
@@ -27,7 +27,7 @@ pub(super) struct Description {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileDescription {
     pub(crate) size: u64,
-    pub(crate) sha256: Digest,
+    pub(crate) checksum: Checksum,
 }
 
 /// Compares an image on disk with its description. `None` when they differ.
@@ -78,7 +78,7 @@ pub(super) fn verify(path: &Path, digest: &Digest) -> Result<Option<Description>
 
 pub(super) fn is_file(path: &Path, expected: &FileDescription) -> Result<bool, StoreError> {
     let mut file = fs::File::open(path).map_err(disk("open", path))?;
-    let mut hash = Sha256::new();
+    let mut summing = Summing::new();
     let mut size = 0;
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -87,9 +87,9 @@ pub(super) fn is_file(path: &Path, expected: &FileDescription) -> Result<bool, S
             break;
         }
         size += count as u64;
-        hash.update(buffer.get(..count).unwrap_or_default());
+        summing.update(buffer.get(..count).unwrap_or_default());
     }
-    Ok(size == expected.size && Digest::from_sha256(hash.finalize().as_slice()) == expected.sha256)
+    Ok(size == expected.size && summing.finish() == expected.checksum)
 }
 
 pub(super) fn write_description(path: &Path, bytes: &[u8]) -> io::Result<()> {

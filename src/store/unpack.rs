@@ -13,15 +13,14 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use sha2::{Digest as _, Sha256};
 use tar::{Archive, EntryType};
 
+use super::checksum::Summing;
 use super::layer::{Unsupported, decompress};
 use super::meter::{Compressed, MAX_HEADER_BYTES, Meter, Uncompressed};
 use super::tree::{Kind, Node, Parts, PathError, Tree, clean};
 use super::write::Writer;
 use super::{FileDescription, Wanted};
-use crate::oci::digest::Digest;
 
 /// What there is too much of when [`Limits::kept_bytes`] is exceeded.
 pub(super) const KEPT_BYTES: &str = "bytes of files";
@@ -408,7 +407,7 @@ impl<'a> Unpacker<'a> {
             .mode(0o400)
             .open(self.data.join(number.to_string()))
             .map_err(disk(&shown))?;
-        let mut hash = Sha256::new();
+        let mut summing = Summing::new();
         let mut size = 0_u64;
         let mut buffer = vec![0; 64 << 10];
         loop {
@@ -423,14 +422,14 @@ impl<'a> Unpacker<'a> {
             if self.kept_bytes.saturating_add(size) > self.limits.kept_bytes {
                 return Err(self.limit(KEPT_BYTES, self.limits.kept_bytes));
             }
-            hash.update(bytes);
+            summing.update(bytes);
             file.write_all(bytes).map_err(disk(&shown))?;
         }
         self.kept_bytes += size;
-        let sha256 = Digest::from_sha256(hash.finalize().as_slice());
+        let checksum = summing.finish();
         Ok(Content {
             number,
-            description: FileDescription { size, sha256 },
+            description: FileDescription { size, checksum },
         })
     }
 

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::Sources;
 use crate::bundle::RegistryV1;
-use crate::fbc::{normal, yaml};
+use crate::fbc::{normal, parts, yaml};
 use crate::preflight::crd_upgrade::{Definition, Pool};
 use crate::render;
 
@@ -103,11 +103,11 @@ impl Side {
 
     /// Adds an object, or the items of a list.
     fn add_document(&mut self, name: &str, document: &[u8]) {
-        let members = normal::entries(document);
+        let members = parts::entries(document);
         let items = members.iter().find(|(name, _)| *name == b"\"items\"");
         match items {
             Some((_, items)) if items.starts_with(b"[") => {
-                for item in normal::elements(items) {
+                for item in parts::elements(items) {
                     self.add(name, item);
                 }
             }
@@ -116,7 +116,7 @@ impl Side {
     }
 
     fn add(&mut self, name: &str, object: &[u8]) {
-        let members = normal::entries(object);
+        let members = parts::entries(object);
         let text = |wanted: &[u8]| {
             let member = members.iter().find(|(name, _)| *name == wanted);
             let text = member.filter(|(_, value)| value.starts_with(b"\""));

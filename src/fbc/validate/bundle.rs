@@ -39,7 +39,7 @@ type Notes = Vec<(Severity, String)>;
 /// When a field does not have the type that the schema demands.
 pub(super) fn read(place: &Place, meta: &Meta) -> Result<(BundleFacts, Notes), Mistyped> {
     let typed = package::bundle(meta)?;
-    let object = Object::of(&meta.blob, "bundle")?;
+    let object = Object::of_blob(meta);
     let mut notes = Notes::new();
     if meta.name.is_empty() {
         error(&mut notes, "the bundle has no name");

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::fbc::normal;
+use crate::fbc::parts;
 use crate::fbc::typed::Object;
 
 /// The form of a value.
@@ -126,11 +127,11 @@ pub(super) fn check(value: &[u8], shape: &Shape, place: &str) -> Result<(), Stri
     match shape {
         Text | Truth | Whole | Anything => Ok(()),
         List(element) => {
-            let mut all = normal::elements(value).into_iter().enumerate();
+            let mut all = parts::elements(value).into_iter().enumerate();
             all.try_for_each(|(index, one)| check(one, element, &format!("{place}[{index}]")))
         }
         Map(element) => {
-            let mut all = normal::entries(value).into_iter();
+            let mut all = parts::entries(value).into_iter();
             all.try_for_each(|(key, one)| {
                 let mut below = place.to_owned();
                 // Writing to a text cannot fail.

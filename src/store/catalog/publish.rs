@@ -9,7 +9,6 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
-use sha2::{Digest as _, Sha256};
 use zstd::Encoder as ZstdEncoder;
 
 use super::{
@@ -20,6 +19,7 @@ use crate::fbc::index::IndexBuilder;
 use crate::fbc::meta::Meta;
 use crate::fbc::package::Packages;
 use crate::oci::digest::Digest;
+use crate::store::checksum::Summing;
 
 /// How hard gzip tries. Real catalogs shrink to a tenth at this level, at four times the speed of level 6.
 const GZIP_LEVEL: u32 = 2;
@@ -182,10 +182,10 @@ fn encoding(error: serde_json::Error) -> CatalogError {
     disk("encode", Path::new(INDEX))(error.into())
 }
 
-/// A new file that knows its size and hash.
+/// A new file that knows its size and checksum.
 struct Summed {
     file: BufWriter<File>,
-    hash: Sha256,
+    sum: Summing,
     size: u64,
 }
 
@@ -200,7 +200,7 @@ impl Summed {
             .map_err(disk("create", Path::new(name)))?;
         Ok(Self {
             file: BufWriter::with_capacity(64 << 10, file),
-            hash: Sha256::new(),
+            sum: Summing::new(),
             size: 0,
         })
     }
@@ -214,7 +214,7 @@ impl Summed {
         file.sync_all().map_err(disk("write", path))?;
         Ok(FileDescription {
             size: self.size,
-            sha256: Digest::from_sha256(self.hash.finalize().as_slice()),
+            checksum: self.sum.finish(),
         })
     }
 }
@@ -222,7 +222,7 @@ impl Summed {
 impl Write for Summed {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let length = self.file.write(bytes)?;
-        self.hash.update(bytes.get(..length).unwrap_or_default());
+        self.sum.update(bytes.get(..length).unwrap_or_default());
         self.size += length as u64;
         Ok(length)
     }
