@@ -40,7 +40,7 @@ pub(crate) async fn what_moves_stays_and_what_changes_kind_is_made_anew(
         manifests: maps(20..MAPS).chain([thing("Secret")]).collect(),
         ..Bundle::new("1.1.0")
     };
-    stage.offer(&[before.clone()]).await?;
+    stage.offer(std::slice::from_ref(&before)).await?;
     stage.add_extension(&json!({})).await?;
     stage.until_installed("1.0.0").await?;
     let core = "/api/v1/namespaces/moved";
