@@ -247,12 +247,16 @@ async fn checked(
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("kubeconfig");
     fs::write(&config, kubeconfig(&stage.cluster.client, &account).await?)?;
+    // The name of a Service means nothing here; its Pods' port leads to oxolm.
+    let arguments: Vec<&str> = arguments
+        .into_iter()
+        .map(|one| match one.split_once('=') {
+            Some(("--catalogs-url", _)) => "--catalogs-url=https://127.0.0.1:8443",
+            _ => one,
+        })
+        .collect();
     let mut command = program()?;
     command.args(&arguments).env("KUBECONFIG", &config);
-    if subcommand == "check-install" {
-        // The name of a Service means nothing here; its Pods' port leads to oxolm.
-        command.args(["--catalogs-url", "https://127.0.0.1:8443"]);
-    }
     let output = finished(command).await?;
     objects::delete(&stage.cluster.client, &rights).await?;
     let printed = String::from_utf8(output.stdout)?;
@@ -298,6 +302,8 @@ async fn hook_manifests(hook: &str) -> anyhow::Result<Vec<Value>> {
         &chart,
         "--values",
         &values,
+        "--kube-version",
+        "1.30.0",
         "--show-only",
         file,
     ];

@@ -1,8 +1,9 @@
 //! An upgrade that changes a CRD: what would break somebody is refused, what is only noteworthy is said.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::harness::package::{Bundle, entry};
 use crate::harness::stage::Stage;
-use crate::harness::wait::{message, shape};
+use crate::harness::wait::{self, message, shape};
 use crate::harness::{Cluster, Outcome};
 
 /// The CRD of the package; `size` has type `$TYPE`, and `$COLUMNS` are its columns.
@@ -259,6 +260,121 @@ pub(crate) async fn a_dead_conversion_webhook_leaves_the_verdict(
     .await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
+}
+
+/// Two versions, `v1` of which is served or not; resources are stored in one of them.
+fn versioned_crd(first_is_served: bool, stored: &str) -> String {
+    let version = |name: &str, is_served: bool| {
+        format!(
+            "  - name: {name}\n    served: {is_served}\n    storage: {}\n    schema: {{openAPIV3Schema: {{type: object, \
+             properties: {{spec: {{type: object, properties: {{size: {{type: integer}}}}}}}}}}}}\n",
+            name == stored
+        )
+    };
+    format!(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: things.PACKAGE.example.com}}\n\
+         spec:\n  group: PACKAGE.example.com\n  names: {{kind: Thing, listKind: ThingList, plural: things, singular: thing}}\n  \
+         scope: Namespaced\n  versions:\n{}{}",
+        version("v1", first_is_served),
+        version("v2", true)
+    )
+}
+
+/// A version in which resources are stored stays served as long as there are any.
+pub(crate) async fn a_version_with_resources_stays_served(
+    cluster: Arc<Cluster>,
+) -> anyhow::Result<Outcome> {
+    let stage = Stage::set(cluster, "crd-served").await?;
+    let bundle = |version, crd: String| Bundle {
+        manifests: vec![("crd.yaml", crd)],
+        ..Bundle::new(version)
+    };
+    let (old, new) = (versioned_crd(true, "v1"), versioned_crd(false, "v2"));
+    stage
+        .offer(&[bundle("1.0.0", old), bundle("1.1.0", new)])
+        .await?;
+    stage.install("1.0.0").await?;
+    let thing = "apiVersion: crd-served.example.com/v1\nkind: Thing\n\
+                 metadata: {name: stored, namespace: crd-served}\nspec: {size: 1}\n";
+    stage.apply(thing).await?;
+    stage.change_extension(&json!({"version": "1.1.0"})).await?;
+    let finding = "servedVersion: version v1 is no longer served: clients that ask for it fail";
+    let refused = stage
+        .until_condition(ConditionType::Progressing, "True/Retrying", finding)
+        .await?;
+    ensure!(shape(&refused, ConditionType::Installed) == "True/Succeeded");
+    stage.delete(thing).await?;
+    let installed = stage.until_installed("1.1.0").await?;
+    ensure!(
+        message(&installed, ConditionType::Warnings).contains(finding),
+        "{}",
+        message(&installed, ConditionType::Warnings)
+    );
+    stage.clear().await?;
+    Ok(Outcome::Passed)
+}
+
+/// A CRD that a downgrade drops stays with its resources, which is said, and names no webhook that went with the operator.
+pub(crate) async fn a_dropped_definition_is_kept_with_its_resources(
+    cluster: Arc<Cluster>,
+) -> anyhow::Result<Outcome> {
+    const NAME: &str = "things.crd-dropped.example.com";
+    let stage = Stage::set(cluster, "crd-dropped").await?;
+    let without = Bundle {
+        has_crd: false,
+        ..Bundle::new("1.0.0")
+    };
+    let with = Bundle {
+        manifests: vec![("crd.yaml", converted_crd!("").to_owned())],
+        ..Bundle::new("1.1.0")
+    };
+    stage.offer(&[without, with]).await?;
+    stage.install("1.1.0").await?;
+    let thing = "apiVersion: crd-dropped.example.com/v1\nkind: Thing\n\
+                 metadata: {name: mine, namespace: crd-dropped}\nspec: {size: 1}\n";
+    stage.apply(thing).await?;
+    stage
+        .change_extension(&json!({"version": "1.0.0", "upgradeConstraintPolicy": "SelfCertified"}))
+        .await?;
+    stage.until_installed("1.0.0").await?;
+    let crds: Api<CustomResourceDefinition> = Api::all(stage.cluster.client.clone());
+    let has_no_webhook = |crd: &CustomResourceDefinition| {
+        let conversion = crd.spec.conversion.as_ref();
+        conversion.is_none_or(|conversion| conversion.strategy == "None")
+    };
+    wait::until(
+        &stage.cluster,
+        &crds,
+        NAME,
+        "it names no webhook",
+        has_no_webhook,
+    )
+    .await?;
+    let kept = crds.get(NAME).await?;
+    ensure!(kept.metadata.deletion_timestamp.is_none(), "it is kept");
+    until_event(&stage, |note| note.contains(NAME)).await?;
+    stage.delete(thing).await?;
+    crds.delete(NAME, &DeleteParams::default()).await?;
+    stage.clear().await?;
+    Ok(Outcome::Passed)
+}
+
+/// Waits until an Event about anything says something.
+async fn until_event(stage: &Stage, says: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+    let events: Api<Event> = Api::namespaced(stage.cluster.client.clone(), "default");
+    let said = async {
+        loop {
+            let all = events.list(&ListParams::default()).await?;
+            let mut notes = all.items.iter().filter_map(|event| event.note.as_deref());
+            if notes.any(&says) {
+                return anyhow::Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), said)
+        .await
+        .context("no Event says so")?
 }
 
 async fn annotate(stage: &Stage, value: &Value) -> anyhow::Result<()> {

@@ -32,6 +32,7 @@ mod resolution;
 mod restart;
 mod restore;
 mod revision;
+mod rivals;
 mod rollout;
 mod seeds;
 mod tenants;
@@ -155,14 +156,6 @@ const STORIES: &[Story] = &[
     ),
     story!("rollout::a_forced_way_back", rollout::a_forced_way_back),
     story!(
-        "rollout::what_moves_stays_and_what_changes_kind_is_made_anew",
-        rollout::what_moves_stays_and_what_changes_kind_is_made_anew
-    ),
-    story!(
-        "rollout::rights_that_are_gained_are_told",
-        rollout::rights_that_are_gained_are_told
-    ),
-    story!(
         "rollout::a_label_of_somebody_else_means_nothing",
         rollout::a_label_of_somebody_else_means_nothing
     ),
@@ -225,6 +218,14 @@ const STORIES: &[Story] = &[
         crd_upgrades::a_dead_conversion_webhook_leaves_the_verdict
     ),
     story!(
+        "crd_upgrades::a_version_with_resources_stays_served",
+        crd_upgrades::a_version_with_resources_stays_served
+    ),
+    story!(
+        "crd_upgrades::a_dropped_definition_is_kept_with_its_resources",
+        crd_upgrades::a_dropped_definition_is_kept_with_its_resources
+    ),
+    story!(
         "resolution::deprecated_content_is_said",
         resolution::deprecated_content_is_said
     ),
@@ -253,10 +254,6 @@ const STORIES: &[Story] = &[
         webhooks::a_foreign_secret_is_a_collision
     ),
     story!(
-        "webhooks::a_webhook_that_nobody_answers_is_told",
-        webhooks::a_webhook_that_nobody_answers_is_told
-    ),
-    story!(
         "seeds::examples_of_the_documentation",
         seeds::examples_of_the_documentation
     ),
@@ -276,6 +273,11 @@ const STOPPING: &[Story] = &[
         "restore::a_backup_is_applied_again",
         restore::a_backup_is_applied_again
     ),
+    story!(
+        "rivals::somebody_elses_lease_holds_oxolm_back",
+        rivals::somebody_elses_lease_holds_oxolm_back
+    ),
+    story!("rivals::replicas_stay_ready", rivals::replicas_stay_ready),
     story!(
         "chart::installed_upgraded_rolled_back_and_uninstalled",
         chart::installed_upgraded_rolled_back_and_uninstalled

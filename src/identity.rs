@@ -15,7 +15,6 @@
 )]
 
 pub mod accounts;
-pub mod connection;
 pub mod request;
 
 use std::str::FromStr;

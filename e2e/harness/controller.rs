@@ -57,6 +57,16 @@ impl Controller {
         Ok(controller)
     }
 
+    /// oxolm on this machine, as the chart runs it; where it listens and keeps things is to be added.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxolm"));
+        command
+            .args(&self.arguments)
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig());
+        command
+    }
+
     /// Takes a token of the account that the chart has now.
     pub(crate) async fn renew(&self, client: &Client) -> anyhow::Result<()> {
         fs::write(self.kubeconfig(), kubeconfig(client, RELEASE).await?)?;

@@ -23,8 +23,14 @@ use crate::preflight::crd_upgrade::{self, Definition, DefinitionError, Finding, 
 /// Where CRDs are.
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// How many resources are read at once. The largest that an API server takes are of 1.5 MiB; most are of some KiB.
-const PAGE: u32 = 100;
+/// How many resources are read at first, while nobody knows how large they are; an API server takes up to 1.5 MiB each.
+const FIRST_PAGE: u32 = 5;
+
+/// How many are read at once, at most.
+const LARGEST_PAGE: u32 = 500;
+
+/// How much JSON a page should be; as a tree in memory it takes some times as much.
+const PAGE_BYTES: usize = 2 << 20;
 
 /// How often reading begins again because it took so long that the API server forgot where it was.
 const ATTEMPTS: u32 = 4;
@@ -235,12 +241,15 @@ impl CrdUpgradeCheck<'_> {
     ) -> Result<(Tally, String), RequestError> {
         let mut tally = Tally::default();
         let mut token: Option<String> = None;
+        let mut limit = FIRST_PAGE;
         loop {
             let Page {
                 items,
                 next,
                 resource_version,
-            } = request::list_page(self.account, path, PAGE, token.as_deref()).await?;
+                bytes,
+            } = request::list_page(self.account, path, limit, token.as_deref()).await?;
+            limit = next_limit(items.len(), bytes);
             let questions = questions.clone();
             let judged = spawn_blocking(move || {
                 if let Some(read) = questions.reads.get(index) {
@@ -268,6 +277,13 @@ impl CrdUpgradeCheck<'_> {
             source,
         })
     }
+}
+
+/// How many resources to read next, when so many were of so many bytes.
+fn next_limit(count: usize, bytes: usize) -> u32 {
+    let each = bytes.div_ceil(count.max(1)).max(1);
+    let fitting = u32::try_from(PAGE_BYTES / each).unwrap_or(LARGEST_PAGE);
+    fitting.clamp(1, LARGEST_PAGE)
 }
 
 type Compared = (
@@ -325,6 +341,19 @@ mod tests {
         let mut warnings = Vec::new();
         let result = check.check(objects, &mut warnings).await;
         (result.map_err(|error| chain(&error)), warnings)
+    }
+
+    #[test]
+    fn pages_are_as_large_as_memory_allows() {
+        for (count, bytes, expected) in [
+            (0, 0, 500),
+            (5, 5 * 100, 500),
+            (5, 5 * 8 * 1024, 256),
+            (5, 5 * 1_500_000, 1),
+            (1, 3 << 20, 1),
+        ] {
+            assert_eq!(next_limit(count, bytes), expected, "{count} of {bytes}");
+        }
     }
 
     #[tokio::test]
@@ -411,7 +440,7 @@ mod tests {
     async fn resources_that_pass_make_a_warning_of_an_error() {
         let server = ApiServer::new();
         server.add(&sized(&json!({})));
-        for index in 0..250 {
+        for index in 0..600 {
             server.add(&thing(&format!("t{index}"), 1));
         }
         // Reading begins again when the API server forgot where it was, on the second page.
@@ -480,6 +509,29 @@ mod tests {
             "validating upgrade for CRD \"things.g\": v1: ^.spec.size: maximum: maximum constraint added when there was none previously : 5\n\
              storedResources: not looked at: the conversion webhook of things.g does not answer properly, without which \
              none can be read as v1: see to its Service and its pods"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_page_token_that_expired_starts_over_a_few_times() {
+        let server = ApiServer::new();
+        server.add(&sized(&json!({})));
+        server.add(&thing("small", 3));
+        let expired = "The provided continue parameter is too old";
+        for _ in 1..ATTEMPTS {
+            server.fail_with(THINGS, 410, expired);
+        }
+        let new = sized(&json!({"maximum": 5}));
+        let (result, warnings) = checked(&server, std::slice::from_ref(&new)).await;
+        assert_eq!((result, warnings.len()), (Ok(()), 1));
+        for _ in 0..ATTEMPTS {
+            server.fail_with(THINGS, 410, expired);
+        }
+        let (result, _) = checked(&server, &[new]).await;
+        let text = result.unwrap_err();
+        assert!(
+            text.ends_with("storedResources: not looked at: cannot list things.g: The provided continue parameter is too old"),
+            "{text}"
         );
     }
 

@@ -28,8 +28,9 @@ use content::{Content, Shelf};
 /// Of the cluster of the kubeconfig, or, with --installed, of a list of bundles in catalogs.
 ///
 /// -o json prints {"openshift", "next", "upgradeable", "message", "extensions": [{"extension", "bundle", "maximum", "blocks",
-/// "problem", "way": {"bundle", "version", "catalog", "channels": [], "hops", "maximum"}}]}; "message" is what the
-/// ClusterOperator says, "hops" is null where the bundle must be forced, "way" where there is none.
+/// "problem", "way": {"bundle", "version", "catalog", "channels": [], "hops", "maximum"}, "unread": []}]}; "message" is what
+/// the ClusterOperator says, "hops" is null where the bundle must be forced, "way" where there is none; "unread" names the
+/// catalogs that could not be asked, and why.
 ///
 /// Exit code 0: nothing blocks; 1: something does; 2: the input cannot be used.
 #[derive(Debug, Args)]
@@ -210,6 +211,8 @@ struct Row {
     blocks: bool,
     problem: Option<String>,
     way: Option<WayOut>,
+    /// The catalogs that could not be asked for a way.
+    unread: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -264,6 +267,7 @@ fn row<'a>(
         maximum: maximum.ok().flatten().map(|maximum| maximum.to_string()),
         blocks,
         way: found.map(WayOut::from),
+        unread: content.map(Content::unread).unwrap_or_default(),
     }
 }
 
@@ -307,6 +311,11 @@ fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\n{}: {} {why}", row.extension, row.bundle)?;
         match &row.way {
             Some(way) => writeln!(out, "  → {}", advice(&row.extension, way))?,
+            None if !row.unread.is_empty() => writeln!(
+                out,
+                "  → what would help cannot be told, as catalogs could not be read: {}",
+                row.unread.join("; ")
+            )?,
             None => writeln!(
                 out,
                 "  → no catalog has a newer bundle that supports {next}: ask its author, uninstall it, or, if you know \

@@ -16,7 +16,6 @@ mod crds;
 mod memory;
 mod object;
 mod observe;
-mod rights;
 mod roll_out;
 mod uninstall;
 
@@ -110,7 +109,7 @@ impl Context {
 }
 
 /// One pass over one extension.
-pub async fn reconcile(mut extension: Arc<ClusterExtension>, ctx: Arc<Context>) -> Next {
+pub async fn reconcile(extension: Arc<ClusterExtension>, ctx: Arc<Context>) -> Next {
     if let Err(error) = write_finalizer(&extension, &ctx).await {
         return unwritten(&error, "the extension's finalizers");
     }
@@ -120,9 +119,7 @@ pub async fn reconcile(mut extension: Arc<ClusterExtension>, ctx: Arc<Context>) 
             None => return Next::OnChange,
         }
     } else {
-        let (outcome, told) = step(&extension, &ctx).await;
-        extension = told;
-        outcome
+        step(&extension, &ctx).await
     };
     let status = cluster_extension(&extension, &outcome, Timestamp::now());
     if let Err(error) = report(&extension, &status, &ctx).await {
@@ -144,21 +141,8 @@ fn next(outcome: &Outcome) -> Next {
     }
 }
 
-/// How far a pass gets, and the extension with what was told on the way. It cannot fail: a failure is an outcome.
-async fn step(
-    extension: &Arc<ClusterExtension>,
-    ctx: &Context,
-) -> (Outcome, Arc<ClusterExtension>) {
-    let mut told = extension.clone();
-    let outcome = go(extension, ctx, &mut told).await;
-    (outcome, told)
-}
-
-async fn go(
-    extension: &Arc<ClusterExtension>,
-    ctx: &Context,
-    told: &mut Arc<ClusterExtension>,
-) -> Outcome {
+/// How far a pass gets. It cannot fail: a failure is an outcome.
+async fn step(extension: &Arc<ClusterExtension>, ctx: &Context) -> Outcome {
     let account = ctx.identity.account_for(
         &extension.spec.namespace,
         extension.spec.service_account_name(),
@@ -218,8 +202,7 @@ async fn go(
     let mut warnings = warnings_of(&target, installed.as_ref());
     warnings.extend(crds::noted(&revisions));
     warnings.extend(blocks);
-    warnings.extend(rights::noted(&revisions));
-    let mut wish = Wish {
+    let wish = Wish {
         extension: extension.clone(),
         identity,
         account,
@@ -228,7 +211,6 @@ async fn go(
         bundle,
     };
     let rolled_out = wish.roll_out(ctx, &mut warnings).await;
-    *told = wish.extension;
     // Read again: a revision may have been created, and its object is in the answer of the API server, not in the cache.
     match (target, rolled_out) {
         (Err(error), _) => Outcome::Unresolved {

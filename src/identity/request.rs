@@ -16,7 +16,7 @@ use kube::core::response::Status;
 use kube::core::{PartialObjectMeta, Request, WatchEvent};
 use serde_json::Value;
 
-/// The longest that one request may take, repetitions by [`connect`](super::connection::connect) included. The API server itself gives up after 60 s.
+/// The longest that one request may take, retries of the client included. The API server itself gives up after 60 s.
 const DEADLINE: Duration = Duration::from_secs(70);
 
 /// A request that was not answered as hoped.
@@ -121,10 +121,7 @@ pub async fn get_text(
     name: &str,
 ) -> Result<Option<String>, RequestError> {
     let request = Request::new(path).get(name, &GetParams::default());
-    let request = request.map_err(RequestError::Unbuildable)?;
-    let answer = tokio::time::timeout(DEADLINE, client.request_text(request)).await;
-    let answer = answer.map_err(|_elapsed| RequestError::TimedOut)?;
-    match answer.map_err(RequestError::from) {
+    match send_text(client, request).await {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
@@ -152,6 +149,8 @@ pub struct Page {
     pub next: Option<String>,
     /// The version of the whole collection, the same for all its pages.
     pub resource_version: String,
+    /// How many bytes of JSON they are.
+    pub bytes: usize,
 }
 
 /// Reads the next objects of a collection, at most `limit`.
@@ -168,7 +167,12 @@ pub async fn list_page(
     if let Some(token) = token {
         parameters = parameters.continue_token(token);
     }
-    let mut page = send(client, Request::new(path).list(&parameters)).await?;
+    let request = Request::new(path).list(&parameters);
+    let answer = send_text(client, request).await?;
+    let bytes = answer.len();
+    let mut page: Value = serde_json::from_str(&answer)
+        .map_err(|error| RequestError::Failed(kube::Error::SerdeError(error)))?;
+    drop(answer);
     let text = |pointer: &str| {
         let text = page.pointer(pointer).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()
@@ -183,6 +187,7 @@ pub async fn list_page(
         items,
         next,
         resource_version,
+        bytes,
     })
 }
 
@@ -323,6 +328,18 @@ pub async fn send(
 ) -> Result<Value, RequestError> {
     let request = request.map_err(RequestError::Unbuildable)?;
     tokio::time::timeout(DEADLINE, client.request::<Value>(request))
+        .await
+        .map_err(|_elapsed| RequestError::TimedOut)?
+        .map_err(RequestError::from)
+}
+
+/// [`send`] for an answer that need not be a tree in memory, or not at once.
+async fn send_text(
+    client: &Client,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<String, RequestError> {
+    let request = request.map_err(RequestError::Unbuildable)?;
+    tokio::time::timeout(DEADLINE, client.request_text(request))
         .await
         .map_err(|_elapsed| RequestError::TimedOut)?
         .map_err(RequestError::from)

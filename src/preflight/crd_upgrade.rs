@@ -195,6 +195,8 @@ pub struct Finding {
     pub message: String,
     /// Whether resources that are stored can change it.
     fate: Fate,
+    /// Whether it is a warning only because no stored resource would suffer.
+    was_error: bool,
 }
 
 /// Whether stored resources can change a finding.
@@ -235,6 +237,7 @@ impl Finding {
             place,
             message,
             fate,
+            was_error: false,
         }
     }
 

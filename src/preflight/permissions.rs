@@ -15,7 +15,6 @@
 //! ```
 
 mod escalation;
-mod gained;
 mod grant;
 mod kinds;
 mod missing;
@@ -31,7 +30,6 @@ use crate::error::{Classify, Disposition, Reason, quoted};
 use escalation::Escalation;
 
 pub use escalation::{RoleRef, live_rules};
-pub use gained::gained;
 pub use grant::Grants;
 pub use kinds::{built_in, defined_kinds};
 pub use missing::MissingRules;

@@ -11,7 +11,7 @@ use super::super::cluster::Cluster;
 use super::super::source::{self, Sources};
 use crate::fbc::meta::Meta;
 use crate::fbc::package::Packages;
-use crate::resolve::Catalog;
+use crate::resolve::{self, Availability, Catalog};
 use crate::store::catalog::read_directory_or_file;
 use crate::upgradeable::{InvalidProperty, Minor, maximum};
 
@@ -26,6 +26,19 @@ impl Content {
     /// What resolution sees.
     pub(super) fn catalogs(&self) -> Vec<Catalog<'_>> {
         views(&self.sources)
+    }
+
+    /// The catalogs that could not be asked, each with why.
+    pub(super) fn unread(&self) -> Vec<String> {
+        let wanted = self.catalogs().into_iter();
+        wanted
+            .filter(|catalog| catalog.availability == Availability::Available)
+            .filter_map(|catalog| match catalog.content {
+                resolve::Content::Unreadable(why) => Some(format!("{}: {why}", catalog.name)),
+                _ if !catalog.serving => Some(format!("{}: it is not served", catalog.name)),
+                _ => None,
+            })
+            .collect()
     }
 
     /// The maximum of a bundle.

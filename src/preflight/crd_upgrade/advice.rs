@@ -1,17 +1,29 @@
 //! What a user can do about a finding.
 
-use super::{Check, Finding};
+use super::{Check, Fate, Finding, Severity};
+
+/// What to do about a field that is gone.
+const REMOVED_FIELD: &str = "Keep the field in the schema (deprecated), or publish a new version without it; data in it would be lost.";
 
 impl Finding {
     /// One sentence: what to do about it.
     pub fn advice(&self) -> &'static str {
+        // What is said of a node that is gone is said by its removal; only such a change of type is open.
+        let is_removal = self.check == Check::ExistingFieldRemoval
+            || (self.check == Check::Type && self.fate == Fate::Open);
+        if self.severity == Severity::Warning && self.was_error {
+            return if is_removal {
+                "No resource that was looked at uses the field; whoever still writes it loses it."
+            } else {
+                "All resources that were looked at pass; tell those who write others what is allowed now."
+            };
+        }
         match self.check {
+            Check::Type if is_removal => REMOVED_FIELD,
             Check::Scope => {
                 "The scope of a CRD cannot change: publish a new kind, or delete the CRD with all its resources."
             }
-            Check::ExistingFieldRemoval => {
-                "Keep the field in the schema (deprecated), or publish a new version without it; data in it would be lost."
-            }
+            Check::ExistingFieldRemoval => REMOVED_FIELD,
             Check::StoredVersionRemoval => {
                 "Write every resource again so that it is stored in a version that stays, then take the old one out of status.storedVersions."
             }

@@ -332,6 +332,7 @@ pub fn conclude(
     for finding in &mut concluded {
         if finding.severity == Severity::Error && tally.failed == 0 {
             finding.severity = Severity::Warning;
+            finding.was_error = true;
         } else if !tally.is_empty() && hides_stored_resources(finding, old) {
             finding.severity = Severity::Error;
         }

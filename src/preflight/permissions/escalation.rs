@@ -183,13 +183,13 @@ pub fn live_rules(role: &Value) -> Vec<Rule> {
     rules.into_iter().map(Rule::from).collect()
 }
 
-pub(super) fn gathers(role: &Value) -> bool {
+fn gathers(role: &Value) -> bool {
     role.pointer("/aggregationRule/clusterRoleSelectors")
         .and_then(Value::as_array)
         .is_some_and(|selectors| !selectors.is_empty())
 }
 
-pub(super) fn role_ref(binding: &Value, namespace: &str) -> Option<(&'static str, RoleRef)> {
+fn role_ref(binding: &Value, namespace: &str) -> Option<(&'static str, RoleRef)> {
     let text = |pointer| binding.pointer(pointer).and_then(Value::as_str);
     let name = text("/roleRef/name")?.to_owned();
     match text("/roleRef/kind")? {
