@@ -156,6 +156,14 @@ const STORIES: &[Story] = &[
     ),
     story!("rollout::a_forced_way_back", rollout::a_forced_way_back),
     story!(
+        "rollout::what_moves_stays_and_what_changes_kind_is_made_anew",
+        rollout::what_moves_stays_and_what_changes_kind_is_made_anew
+    ),
+    story!(
+        "rollout::rights_that_are_gained_are_told",
+        rollout::rights_that_are_gained_are_told
+    ),
+    story!(
         "rollout::a_label_of_somebody_else_means_nothing",
         rollout::a_label_of_somebody_else_means_nothing
     ),
@@ -252,6 +260,10 @@ const STORIES: &[Story] = &[
     story!(
         "webhooks::a_foreign_secret_is_a_collision",
         webhooks::a_foreign_secret_is_a_collision
+    ),
+    story!(
+        "webhooks::a_webhook_that_nobody_answers_is_told",
+        webhooks::a_webhook_that_nobody_answers_is_told
     ),
     story!(
         "seeds::examples_of_the_documentation",

@@ -1,13 +1,13 @@
 //! Webhooks with certificates that oxolm makes itself, called by the API server.
 
 mod server;
+mod unanswered;
 
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -17,10 +17,11 @@ use serde_json::{Value, json};
 
 use self::server::Server;
 pub(crate) use self::server::run as run_server;
+pub(crate) use self::unanswered::a_webhook_that_nobody_answers_is_told;
 use crate::harness::package::{Bundle, entry};
 use crate::harness::stage::Stage;
 use crate::harness::wait::until_true;
-use crate::harness::{Cluster, Outcome, objects};
+use crate::harness::{Cluster, Outcome};
 
 /// The port of the Service: that of the container in the bundle.
 const PORT: u16 = 19_443;
@@ -54,7 +55,7 @@ pub(crate) async fn a_certificate_is_rotated_under_calls(
         definitions: DEFINITIONS,
         ..Bundle::new(version)
     });
-    grant(&stage, &bundles).await?;
+    stage.grant_for(&bundles).await?;
     stage.offer(&bundles[..1]).await?;
     stage.add_extension(&json!({})).await?;
     stage.until_installed("1.0.0").await?;
@@ -170,30 +171,6 @@ pub(crate) async fn a_foreign_secret_is_a_collision(
     );
     stage.clear().await?;
     Ok(Outcome::Passed)
-}
-
-/// Gives the account what `oxolm rbac generate` says.
-async fn grant(stage: &Stage, bundles: &[Bundle]) -> anyhow::Result<()> {
-    let mut references = Vec::new();
-    for bundle in bundles {
-        references.push(stage.package.push_bundle(bundle).await?);
-    }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_oxolm"));
-    command
-        .args(["rbac", "generate"])
-        .args(references)
-        .args(["--namespace", &stage.name, "--service-account", "installer"])
-        .args(["--certificates", "self"]);
-    let output = tokio::task::spawn_blocking(move || command.output()).await??;
-    if !output.status.success() {
-        bail!(
-            "oxolm rbac generate: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    let text = String::from_utf8(output.stdout)?;
-    let (_comment, roles) = text.split_once("---\n").context("there are roles")?;
-    objects::apply(&stage.cluster.client, roles).await
 }
 
 fn things(client: &Client) -> Api<DynamicObject> {

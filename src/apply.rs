@@ -6,6 +6,7 @@
 pub mod certificates;
 pub mod crd_upgrade;
 pub mod discovery;
+pub mod endpoints;
 pub mod objects;
 pub mod permissions;
 pub mod phases;

@@ -15,6 +15,7 @@
 )]
 
 pub mod accounts;
+pub mod connection;
 pub mod request;
 
 use std::str::FromStr;

@@ -245,9 +245,9 @@ impl Revision {
         })
     }
 
-    /// What was said about its CRDs when it was made.
-    pub fn crd_findings(&self) -> Vec<String> {
-        let noted = self.annotations.get(keys::CRD_FINDINGS);
+    /// What was said about it when it was made, and noted under `key`.
+    pub fn noted(&self, key: &str) -> Vec<String> {
+        let noted = self.annotations.get(key);
         // What somebody else wrote there says nothing.
         noted
             .and_then(|text| serde_json::from_str(text).ok())

@@ -52,6 +52,7 @@ use crate::controller::{
     cluster_catalog, cluster_extension, cluster_object_set, cluster_operator, pull_secrets,
 };
 use crate::identity::accounts::{self, Accounts};
+use crate::identity::connection::connect;
 use crate::identity::{ExcludedNamespaces, Identity};
 use crate::runtime::arguments::{AccountPolicy, RunArguments};
 use crate::runtime::health::Readiness;
@@ -122,7 +123,7 @@ pub async fn run(arguments: RunArguments) -> Result<(), RunError> {
             namespace => namespace.to_owned(),
         }
     });
-    let client = Client::try_from(config).map_err(|error| RunError::Config(error.into()))?;
+    let client = connect(config).map_err(|error| RunError::Config(error.into()))?;
     gate::check_server(&client).await?;
     info!(version = env!("CARGO_PKG_VERSION"), namespace, "starting");
     let parts = Parts::start(&arguments, client, namespace, stop.clone()).await?;

@@ -32,6 +32,8 @@ pub(crate) struct Bundle {
     pub(crate) setting: Option<&'static str>,
     /// Whether it owns a CRD.
     pub(crate) has_crd: bool,
+    /// How many Pods its operator has.
+    pub(crate) replicas: u8,
     /// The field `webhookdefinitions` of its CSV, in which `PACKAGE` is replaced; empty: none.
     pub(crate) definitions: &'static str,
 }
@@ -46,6 +48,7 @@ impl Bundle {
             mode: "AllNamespaces",
             setting: None,
             has_crd: true,
+            replicas: 1,
             definitions: "",
         }
     }
@@ -182,6 +185,7 @@ impl Package {
                 .replace("VERSION", bundle.version)
                 .replace("TAG", bundle.tag)
                 .replace("MODE", bundle.mode)
+                .replace("REPLICAS", &bundle.replicas.to_string())
                 .replace("PROPERTIES", &properties);
             fs::write(path, content)?;
         }
@@ -216,7 +220,8 @@ const ANNOTATIONS: &str = "annotations:
   operators.operatorframework.io.bundle.channels.v1: stable
 ";
 
-const CRD: &str = "apiVersion: apiextensions.k8s.io/v1
+/// The CRD of a bundle that has one; `PACKAGE` is replaced.
+pub(crate) const CRD: &str = "apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
   name: things.PACKAGE.example.com
@@ -288,7 +293,7 @@ spec:
       deployments:
       - name: PACKAGE-manager
         spec:
-          replicas: 1
+          replicas: REPLICAS
           selector:
             matchLabels: {app: PACKAGE}
           template:

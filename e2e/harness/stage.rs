@@ -1,5 +1,6 @@
 //! What most stories begin with: a namespace, an account, a catalog; and waiting for what shall come.
 
+use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
@@ -77,6 +78,26 @@ impl Stage {
              subjects: [{{kind: ServiceAccount, name: installer, namespace: {name}}}]\n"
         );
         self.apply(&yaml).await
+    }
+
+    /// Gives the account what `oxolm rbac generate` says that these bundles take, their certificates made by oxolm.
+    pub(crate) async fn grant_for(&self, bundles: &[Bundle]) -> anyhow::Result<()> {
+        let mut references = Vec::new();
+        for bundle in bundles {
+            references.push(self.package.push_bundle(bundle).await?);
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxolm"));
+        command
+            .args(["rbac", "generate"])
+            .args(references)
+            .args(["--namespace", &self.name, "--service-account", "installer"])
+            .args(["--certificates", "self"]);
+        let output = tokio::task::spawn_blocking(move || command.output()).await??;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "oxolm rbac generate: {said}");
+        let text = String::from_utf8(output.stdout)?;
+        let (_comment, roles) = text.split_once("---\n").context("there are roles")?;
+        self.apply(roles).await
     }
 
     /// Pushes bundles, each a successor of the one before, and serves them.

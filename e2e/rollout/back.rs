@@ -25,8 +25,21 @@ fn map(name: &str) -> (&'static str, String) {
     ("extra.yaml", text)
 }
 
-/// From a version that never becomes ready, and from one that is half applied because an object became immutable, the
-/// spec leads back; what only they had is gone, and the rest was not made anew.
+/// The package's CRD with another field.
+fn grown() -> (&'static str, String) {
+    let crd = crate::harness::package::CRD;
+    let size = "size: {type: integer}";
+    (
+        "crd.yaml",
+        crd.replace(
+            size,
+            &format!("{size}\n              colour: {{type: string}}"),
+        ),
+    )
+}
+
+/// From a version that never becomes ready, whose CRD has another field, and from one that is half applied because an
+/// object became immutable, the spec leads back; what only they had is gone, and the rest was not made anew.
 pub(crate) async fn a_forced_way_back(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
     let stage = Stage::set(cluster, "way-back").await?;
     let good = Bundle {
@@ -35,7 +48,7 @@ pub(crate) async fn a_forced_way_back(cluster: Arc<Cluster>) -> anyhow::Result<O
     };
     let broken = Bundle {
         tag: "bad-image",
-        manifests: vec![sealed("first"), map("broken")],
+        manifests: vec![sealed("first"), map("broken"), grown()],
         ..Bundle::new("2.0.0")
     };
     let halved = Bundle {

@@ -89,6 +89,8 @@ pub const OWNER: &str = "oxolm.dev/owner";
 pub const CONTENT: &str = "oxolm.dev/content";
 /// On a revision: what was said about its CRDs when it was made, a JSON array of sentences.
 pub const CRD_FINDINGS: &str = "oxolm.dev/crd-findings";
+/// Annotation on a revision: the rights that its bundle gives and the one before it does not, a JSON list of sentences.
+pub const PERMISSIONS_GAINED: &str = "oxolm.dev/permissions-gained";
 /// Annotation on revisions: the namespace that the extension is installed in.
 pub const INSTALL_NAMESPACE: &str = "oxolm.dev/install-namespace";
 

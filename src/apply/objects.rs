@@ -189,6 +189,8 @@ pub enum Step {
     Delete,
     /// The resources of a CRD are looked for.
     Count,
+    /// Who answers its webhooks is looked for.
+    Endpoints,
 }
 
 impl std::fmt::Display for Step {
@@ -204,6 +206,7 @@ impl std::fmt::Display for Step {
             Self::Disown => "removing owner",
             Self::Delete => "deleting resource",
             Self::Count => "listing custom resources",
+            Self::Endpoints => "listing endpoints of its webhooks",
         })
     }
 }

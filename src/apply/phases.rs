@@ -23,6 +23,7 @@ use crate::error::{Classify, Disposition, chain};
 use crate::render::serving::{Serving, servings};
 use crate::revision::certificates::Wanted;
 use crate::revision::collision::Standing;
+use crate::revision::probe::endpoints::calls_webhooks;
 use crate::revision::probe::{Probe, ProbeResult, concerns, evaluate};
 use crate::revision::rollout::{Action, Collision, ObjectReport, PhaseReport, collision_message};
 
@@ -42,6 +43,14 @@ pub struct ContentPhase {
     pub name: String,
     /// Its objects.
     pub items: Vec<Item>,
+}
+
+impl Remembered {
+    /// Whether nobody answers some webhook: that somebody does is not seen without asking.
+    pub fn awaits_endpoints(&self) -> bool {
+        let mut left = self.left.iter();
+        left.any(|(key, left)| calls_webhooks(&key.gvk) && !left.probe.is_true())
+    }
 }
 
 impl Content {
@@ -118,6 +127,13 @@ enum Change {
     Status,
     /// It has to be read and compared.
     Drift,
+}
+
+/// Whether the status of anything changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stirred {
+    Yes,
+    No,
 }
 
 /// One pass over the phases.
@@ -197,13 +213,14 @@ impl Pass<'_> {
     /// When an object could not be read.
     pub async fn look(&self, remembered: &mut Remembered) -> Result<Vec<PhaseReport>, PhasesError> {
         let mut reports = Vec::new();
+        let is_stirred = self.is_stirred(remembered);
         for (name, keys) in remembered.phases.clone() {
             for key in &keys {
                 self.watch_anew(key, &remembered.left);
             }
             let looked = keys
                 .into_iter()
-                .map(|key| self.look_at(key, &remembered.left).boxed())
+                .map(|key| self.look_at(key, &remembered.left, is_stirred).boxed())
                 .collect();
             let looked = super::side_by_side(looked).await;
             reports.push(Self::report(name, looked, remembered)?);
@@ -333,7 +350,7 @@ impl Pass<'_> {
         let live = match (live, change) {
             (Some(Read(live)), _) => live,
             (None, Some(Change::None | Change::Status)) => {
-                return self.look_at(item.key.clone(), left).await;
+                return self.look_at(item.key.clone(), left, Stirred::No).await;
             }
             (None, Some(Change::Drift) | None) => self.objects.read(&item.key).await?,
         };
@@ -341,7 +358,7 @@ impl Pass<'_> {
         match self.objects.keep(item, live).await? {
             Kept::Done { action, object } => {
                 let (action, object) = self.told(item, action, object, certified).await?;
-                Ok(self.left(item.key.clone(), action, &object))
+                self.left(item.key.clone(), action, &object).await
             }
             Kept::Collision(conflict) => Err(Failed::Collision(Box::new(Collision {
                 phase,
@@ -376,9 +393,11 @@ impl Pass<'_> {
         &self,
         key: ObjectKey,
         left: &BTreeMap<ObjectKey, Left>,
+        stirred: Stirred,
     ) -> Result<(ObjectReport, Left), Failed> {
+        let is_to_be_asked = stirred == Stirred::Yes && self.needs_answers(&key);
         match left.get(&key) {
-            Some(known) if self.change(&key, known) == Change::None => {
+            Some(known) if !is_to_be_asked && self.change(&key, known) == Change::None => {
                 let report = ObjectReport {
                     key,
                     action: action_of(known),
@@ -387,7 +406,7 @@ impl Pass<'_> {
                 Ok((report, known.clone()))
             }
             known => match self.objects.read(&key).await? {
-                Some(object) => Ok(self.looked_at(key, known, &object)),
+                Some(object) => self.looked_at(key, known, &object).await,
                 // Gone between the event and now: its own event follows.
                 None => Err(Failed::Gone),
             },
@@ -398,45 +417,71 @@ impl Pass<'_> {
     ///
     /// If it turns out that more has changed, it stays noted as we left it: it was not looked at for that, and the
     /// next pass is to find the difference.
-    fn looked_at(
+    async fn looked_at(
         &self,
         key: ObjectKey,
         known: Option<&Left>,
         object: &Value,
-    ) -> (ObjectReport, Left) {
+    ) -> Result<(ObjectReport, Left), Failed> {
         let action = known.map_or(Action::Idle, action_of);
         let seen = Seen::of(&key.gvk, &metadata_of(object));
         match known {
             Some(known) if !is_as_left(&seen, &known.seen) => {
-                let probe = self.probed(object);
+                let probe = self.probed(&key, object).await?;
                 let left = Left {
                     probe: probe.clone(),
                     ..known.clone()
                 };
-                (ObjectReport { key, action, probe }, left)
+                Ok((ObjectReport { key, action, probe }, left))
             }
-            _ => self.left(key, action, object),
+            _ => self.left(key, action, object).await,
         }
     }
 
     /// Notes how an object was left.
-    fn left(&self, key: ObjectKey, action: Action, object: &Value) -> (ObjectReport, Left) {
+    async fn left(
+        &self,
+        key: ObjectKey,
+        action: Action,
+        object: &Value,
+    ) -> Result<(ObjectReport, Left), Failed> {
         let seen = Arc::new(Seen::of(&key.gvk, &metadata_of(object)));
         self.watches.note(&key, self.objects.account, &seen);
-        let probe = self.probed(object);
+        let probe = self.probed(&key, object).await?;
         let left = Left {
             seen,
             is_progressed: action == Action::Progressed,
             probe: probe.clone(),
         };
-        (ObjectReport { key, action, probe }, left)
+        Ok((ObjectReport { key, action, probe }, left))
     }
 
-    fn probed(&self, object: &Value) -> ProbeResult {
+    async fn probed(&self, key: &ObjectKey, object: &Value) -> Result<ProbeResult, ObjectError> {
         if object.pointer("/metadata/deletionTimestamp").is_some() {
-            ProbeResult::Unknown(vec!["it is being deleted".to_owned()])
+            let why = "it is being deleted".to_owned();
+            return Ok(ProbeResult::Unknown(vec![why]));
+        }
+        let probe = evaluate(self.probes, object);
+        if !self.needs_answers(key) {
+            return Ok(probe);
+        }
+        let unanswered = self.objects.unanswered(key, object).await?;
+        Ok(probe.unless_unanswered(&unanswered))
+    }
+
+    /// Whether an object is available only if somebody answers the webhooks that it names. So it is in revisions of
+    /// extensions, which apply it last; in one that somebody wrote by hand it may come before who answers.
+    fn needs_answers(&self, key: &ObjectKey) -> bool {
+        calls_webhooks(&key.gvk) && !self.objects.claim.family.extension.is_empty()
+    }
+
+    /// Whether the status of anything changed: then somebody who answers webhooks may have come or gone.
+    fn is_stirred(&self, remembered: &Remembered) -> Stirred {
+        let mut left = remembered.left.iter();
+        if left.any(|(key, left)| self.change(key, left) == Change::Status) {
+            Stirred::Yes
         } else {
-            evaluate(self.probes, object)
+            Stirred::No
         }
     }
 
@@ -467,12 +512,15 @@ impl Pass<'_> {
             View::Absent => Change::Drift,
             View::Unwatched if self.rereads_unwatched => Change::Drift,
             View::Unwatched if !left.probe.is_true() => Change::Status,
+            // Whether somebody answers is not seen from here.
+            View::NotYet if !left.probe.is_true() && self.needs_answers(key) => Change::Status,
             View::NotYet | View::Unwatched => Change::None,
             View::Present(seen) => {
                 if !is_as_left(&seen, &left.seen) {
                     Change::Drift
                 } else if seen.resource_version != left.seen.resource_version
                     && concerns(self.probes, &key.gvk)
+                    || !left.probe.is_true() && self.needs_answers(key)
                 {
                     Change::Status
                 } else {

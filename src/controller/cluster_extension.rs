@@ -16,6 +16,7 @@ mod crds;
 mod memory;
 mod object;
 mod observe;
+mod rights;
 mod roll_out;
 mod uninstall;
 
@@ -109,7 +110,7 @@ impl Context {
 }
 
 /// One pass over one extension.
-pub async fn reconcile(extension: Arc<ClusterExtension>, ctx: Arc<Context>) -> Next {
+pub async fn reconcile(mut extension: Arc<ClusterExtension>, ctx: Arc<Context>) -> Next {
     if let Err(error) = write_finalizer(&extension, &ctx).await {
         return unwritten(&error, "the extension's finalizers");
     }
@@ -119,7 +120,9 @@ pub async fn reconcile(extension: Arc<ClusterExtension>, ctx: Arc<Context>) -> N
             None => return Next::OnChange,
         }
     } else {
-        step(&extension, &ctx).await
+        let (outcome, told) = step(&extension, &ctx).await;
+        extension = told;
+        outcome
     };
     let status = cluster_extension(&extension, &outcome, Timestamp::now());
     if let Err(error) = report(&extension, &status, &ctx).await {
@@ -141,8 +144,21 @@ fn next(outcome: &Outcome) -> Next {
     }
 }
 
-/// How far a pass gets. It cannot fail: a failure is an outcome.
-async fn step(extension: &Arc<ClusterExtension>, ctx: &Context) -> Outcome {
+/// How far a pass gets, and the extension with what was told on the way. It cannot fail: a failure is an outcome.
+async fn step(
+    extension: &Arc<ClusterExtension>,
+    ctx: &Context,
+) -> (Outcome, Arc<ClusterExtension>) {
+    let mut told = extension.clone();
+    let outcome = go(extension, ctx, &mut told).await;
+    (outcome, told)
+}
+
+async fn go(
+    extension: &Arc<ClusterExtension>,
+    ctx: &Context,
+    told: &mut Arc<ClusterExtension>,
+) -> Outcome {
     let account = ctx.identity.account_for(
         &extension.spec.namespace,
         extension.spec.service_account_name(),
@@ -202,7 +218,8 @@ async fn step(extension: &Arc<ClusterExtension>, ctx: &Context) -> Outcome {
     let mut warnings = warnings_of(&target, installed.as_ref());
     warnings.extend(crds::noted(&revisions));
     warnings.extend(blocks);
-    let wish = Wish {
+    warnings.extend(rights::noted(&revisions));
+    let mut wish = Wish {
         extension: extension.clone(),
         identity,
         account,
@@ -211,6 +228,7 @@ async fn step(extension: &Arc<ClusterExtension>, ctx: &Context) -> Outcome {
         bundle,
     };
     let rolled_out = wish.roll_out(ctx, &mut warnings).await;
+    *told = wish.extension;
     // Read again: a revision may have been created, and its object is in the answer of the API server, not in the cache.
     match (target, rolled_out) {
         (Err(error), _) => Outcome::Unresolved {

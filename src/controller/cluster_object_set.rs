@@ -274,7 +274,8 @@ fn next(ctx: &Context, set: &ClusterObjectSet, step: &Step) -> Next {
         Rollout::Archived => Next::OnChange,
         Rollout::Complete => soonest([reread, certificates]),
         Rollout::InProgress { .. } => {
-            let look = is_unwatched.then(|| look_again(age(set)));
+            let is_polled = ctx.memory.is_to_be_polled(set);
+            let look = is_polled.then(|| look_again(age(set)));
             soonest([until_late, look, Some(LOOK_ANYWAY), certificates])
         }
     }

@@ -16,7 +16,7 @@ use kube::core::response::Status;
 use kube::core::{PartialObjectMeta, Request, WatchEvent};
 use serde_json::Value;
 
-/// The longest that one request may take, retries of the client included. The API server itself gives up after 60 s.
+/// The longest that one request may take, repetitions by [`connect`](super::connection::connect) included. The API server itself gives up after 60 s.
 const DEADLINE: Duration = Duration::from_secs(70);
 
 /// A request that was not answered as hoped.

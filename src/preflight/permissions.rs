@@ -15,6 +15,7 @@
 //! ```
 
 mod escalation;
+mod gained;
 mod grant;
 mod kinds;
 mod missing;
@@ -30,6 +31,7 @@ use crate::error::{Classify, Disposition, Reason, quoted};
 use escalation::Escalation;
 
 pub use escalation::{RoleRef, live_rules};
+pub use gained::gained;
 pub use grant::Grants;
 pub use kinds::{built_in, defined_kinds};
 pub use missing::MissingRules;

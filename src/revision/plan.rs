@@ -42,6 +42,8 @@ pub struct Desired {
     pub crd_deletion: Option<String>,
     /// What is said about its CRDs while it is in force; noted when the revision is made.
     pub crd_findings: Vec<String>,
+    /// What was said about the rights that it gives and its predecessor does not.
+    pub permissions_gained: Vec<String>,
     /// The objects.
     pub phases: Vec<Phase>,
     /// When objects count as available.
@@ -191,7 +193,10 @@ impl Desired {
         set.metadata.annotations = Some(
             self.annotations()
                 .into_iter()
-                .chain([(keys::CRD_FINDINGS, noted(&self.crd_findings))])
+                .chain([
+                    (keys::CRD_FINDINGS, noted(&self.crd_findings)),
+                    (keys::PERMISSIONS_GAINED, noted(&self.permissions_gained)),
+                ])
                 .filter_map(|(key, value)| Some((key.to_owned(), value?)))
                 .collect(),
         );
@@ -306,6 +311,7 @@ mod tests {
             rotate_certificates: None,
             crd_deletion: None,
             crd_findings: Vec::new(),
+            permissions_gained: Vec::new(),
             progression_probes: default_probes(),
             progress_deadline_minutes: None,
             collision_protection: CollisionProtection::Prevent,
@@ -348,7 +354,7 @@ mod tests {
         };
         let set = made(&noted, 1);
         let revision = &revisions_of([&set], &wanted.extension)[0];
-        assert_eq!(revision.crd_findings(), ["one", "two"]);
+        assert_eq!(revision.noted(keys::CRD_FINDINGS), ["one", "two"]);
         // The next pass finds nothing, for the CRDs are there already.
         assert_eq!(
             planned(std::slice::from_ref(&set), &wanted),
@@ -356,7 +362,7 @@ mod tests {
         );
         let silent = made(&wanted, 1);
         let revision = &revisions_of([&silent], &wanted.extension)[0];
-        assert_eq!(revision.crd_findings(), Vec::<String>::new());
+        assert_eq!(revision.noted(keys::CRD_FINDINGS), Vec::<String>::new());
     }
 
     #[test]

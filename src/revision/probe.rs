@@ -7,6 +7,7 @@
 //! Deployment scaled to zero is available.
 
 mod defaults;
+pub mod endpoints;
 #[cfg(test)]
 mod tests;
 

@@ -380,6 +380,19 @@ fn set_deprecation(
     }
 }
 
+/// The status of `extension` with other warnings, and nothing else changed.
+pub fn with_warnings(
+    extension: &ClusterExtension,
+    warnings: &[Warning],
+    now: Timestamp,
+) -> ClusterExtensionStatus {
+    let mut status = extension.status.clone().unwrap_or_default();
+    let mut conditions = Conditions::of(&status.conditions, extension.metadata.generation, now);
+    set_warnings(&mut conditions, warnings);
+    status.conditions = conditions.finish();
+    status
+}
+
 fn set_warnings(conditions: &mut Conditions, warnings: &[Warning]) {
     let sentences: Vec<&str> = warnings
         .iter()

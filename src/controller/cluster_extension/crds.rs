@@ -36,7 +36,9 @@ const PAUSE_PER_LOOK: u32 = 5;
 /// What is said about the CRDs of the newest revision.
 pub(super) fn noted(revisions: &[Revision]) -> Vec<Warning> {
     let newest = revisions.last().filter(|revision| revision.is_active());
-    newest.map_or_else(Vec::new, |revision| warnings(revision.crd_findings()))
+    newest.map_or_else(Vec::new, |revision| {
+        warnings(revision.noted(keys::CRD_FINDINGS))
+    })
 }
 
 fn warnings(sentences: Vec<String>) -> Vec<Warning> {

@@ -39,7 +39,7 @@ pub(super) struct Wish {
 impl Wish {
     /// Makes the newest revision be the wished one; the revision that was created, if one was.
     pub(super) async fn roll_out(
-        mut self,
+        &mut self,
         ctx: &Context,
         warnings: &mut Vec<Warning>,
     ) -> Result<Option<status::Revision>, StuckError> {
@@ -103,8 +103,10 @@ impl Wish {
         ) {
             self.check_kubernetes(ctx, &content.min_kube_version)
                 .await?;
+            desired.permissions_gained = self.rights_gained(ctx, &content, warnings).await?;
             self.check_permissions(ctx, &desired, &content).await?;
             desired.crd_findings = self.check_crds(ctx, &content.objects, warnings).await?;
+            self.tell_gained(ctx, warnings).await?;
         }
         match ctx
             .revisions()
@@ -297,6 +299,7 @@ impl Wish {
                 .filter(|_| needs_certificates && certificates == Provider::SelfSigned),
             crd_deletion: annotation(keys::CRD_DELETION),
             crd_findings: Vec::new(),
+            permissions_gained: Vec::new(),
             phases: phase::phases(&content.objects, &marks)?,
             progression_probes: probe::default_probes(),
             progress_deadline_minutes: self.extension.spec.progress_deadline_minutes,
@@ -332,6 +335,8 @@ pub(super) enum RolloutError {
     Provider(#[from] DiscoveryError),
     #[error(transparent)]
     ServerVersion(#[from] ServerVersionError),
+    #[error("cannot tell which rights are gained")]
+    Told(#[source] Box<kube::Error>),
     #[error(transparent)]
     Kubernetes(#[from] KubernetesError),
 }
@@ -347,6 +352,7 @@ impl Classify for StuckError {
             RolloutError::Phase(error) => error.disposition(),
             // Clusters are upgraded.
             RolloutError::Provider(_)
+            | RolloutError::Told(_)
             | RolloutError::ServerVersion(_)
             | RolloutError::Kubernetes(_) => Disposition::Retry,
         }

@@ -164,6 +164,13 @@ impl Memory {
         watches.stop_unneeded(needed);
     }
 
+    /// Whether some objects of a revision that are not available are to be looked at again, since nobody tells.
+    pub fn is_to_be_polled(&self, set: &ClusterObjectSet) -> bool {
+        self.lock()
+            .get(&set.uid().unwrap_or_default())
+            .is_some_and(|entry| entry.is_unwatched || entry.remembered.awaits_endpoints())
+    }
+
     /// When there is something to do for the certificates of a revision, if it has any.
     pub fn certified_until(&self, set: &ClusterObjectSet) -> Option<Timestamp> {
         let entries = self.lock();

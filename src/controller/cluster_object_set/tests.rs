@@ -20,6 +20,7 @@ use crate::revision::probe::default_probes;
 use crate::revision::{Account, BundleIdentity, Extension, Revision, revisions_of};
 use crate::testing::api_server::ApiServer;
 
+mod answered;
 mod faults;
 mod orphans;
 mod overtaken;
@@ -116,6 +117,7 @@ fn desired(version: &str, manifests: &[Value]) -> Desired {
         rotate_certificates: None,
         crd_deletion: None,
         crd_findings: Vec::new(),
+        permissions_gained: Vec::new(),
         progression_probes: default_probes(),
         progress_deadline_minutes: None,
         collision_protection: crate::api::cluster_object_set::CollisionProtection::Prevent,

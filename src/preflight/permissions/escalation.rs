@@ -183,13 +183,13 @@ pub fn live_rules(role: &Value) -> Vec<Rule> {
     rules.into_iter().map(Rule::from).collect()
 }
 
-fn gathers(role: &Value) -> bool {
+pub(super) fn gathers(role: &Value) -> bool {
     role.pointer("/aggregationRule/clusterRoleSelectors")
         .and_then(Value::as_array)
         .is_some_and(|selectors| !selectors.is_empty())
 }
 
-fn role_ref(binding: &Value, namespace: &str) -> Option<(&'static str, RoleRef)> {
+pub(super) fn role_ref(binding: &Value, namespace: &str) -> Option<(&'static str, RoleRef)> {
     let text = |pointer| binding.pointer(pointer).and_then(Value::as_str);
     let name = text("/roleRef/name")?.to_owned();
     match text("/roleRef/kind")? {

@@ -32,6 +32,18 @@ impl MissingRules {
             .collect()
     }
 
+    /// A line per rule, sorted.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let rules = self.by_namespace().into_iter();
+        let mut lines: Vec<String> = rules
+            .flat_map(|(namespace, rules)| {
+                rules.into_iter().map(move |rule| line(namespace, &rule))
+            })
+            .collect();
+        lines.sort();
+        lines
+    }
+
     pub(super) fn add(&mut self, access: Access) {
         self.0.insert(access);
     }
@@ -58,15 +70,9 @@ impl fmt::Display for MissingRules {
         f.write_str(
             "service account requires the following permissions to manage cluster extension:",
         )?;
-        let mut lines: Vec<String> = self
-            .by_namespace()
-            .into_iter()
-            .flat_map(|(namespace, rules)| {
-                rules.into_iter().map(move |rule| line(namespace, &rule))
-            })
-            .collect();
-        lines.sort();
-        lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
+        self.lines()
+            .iter()
+            .try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
 

@@ -91,6 +91,13 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     ),
     ("apps", "v1", "Deployment", "deployments", true),
     (
+        "discovery.k8s.io",
+        "v1",
+        "EndpointSlice",
+        "endpointslices",
+        true,
+    ),
+    (
         "admissionregistration.k8s.io",
         "v1",
         "ValidatingWebhookConfiguration",

@@ -1,0 +1,106 @@
+//! An upgrade whose operator may do more than the installed one says so before it is rolled out.
+//!
+//! What is gained is noted on the revision, as findings about CRDs are, and is a warning as long as that is the newest
+//! one.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a condition says since when it holds"
+)]
+
+use jiff::Timestamp;
+
+use super::Context;
+use super::content::Content;
+use super::object::report;
+use super::roll_out::{RolloutError, Wish};
+use crate::api::condition::Reason;
+use crate::api::keys;
+use crate::apply::secrets::Reader;
+use crate::preflight::permissions::gained;
+use crate::revision::{Revision, states};
+use crate::status::cluster_extension::{Warning, with_warnings};
+
+/// What is said about the rights that the newest revision gave.
+pub(super) fn noted(revisions: &[Revision]) -> Vec<Warning> {
+    let newest = revisions.last().filter(|revision| revision.is_active());
+    let sentences = newest.map_or_else(Vec::new, |revision| {
+        revision.noted(keys::PERMISSIONS_GAINED)
+    });
+    warnings(&sentences)
+}
+
+fn warnings(sentences: &[String]) -> Vec<Warning> {
+    let warning = |sentence: &String| Warning {
+        reason: Reason::PermissionsGained,
+        sentence: sentence.clone(),
+    };
+    sentences.iter().map(warning).collect()
+}
+
+impl Wish {
+    /// Compares what the bundle gives to its accounts with what the installed one gives; what is gained becomes a
+    /// warning, and is handed out.
+    pub(super) async fn rights_gained(
+        &self,
+        ctx: &Context,
+        content: &Content,
+        said: &mut Vec<Warning>,
+    ) -> Result<Vec<String>, RolloutError> {
+        // Those of the installed revision are not about this one.
+        said.retain(|warning| warning.reason != Reason::PermissionsGained);
+        let Some(installed) = states(&self.revisions).installed else {
+            return Ok(Vec::new());
+        };
+        let Some(set) = ctx.sets.get(&installed.name) else {
+            return Ok(Vec::new());
+        };
+        let account = ctx.identity.client_for(&self.account)?;
+        let reader = Reader {
+            own: &ctx.client,
+            account: &account,
+            system_namespace: &ctx.system_namespace,
+        };
+        // Content that cannot be read, or was tampered with, is told by its own revision.
+        let Ok(resolved) = reader.resolve(&set).await else {
+            return Ok(Vec::new());
+        };
+        let phases = resolved.content.phases.into_iter();
+        let items = phases.flat_map(|phase| phase.items);
+        let old: Vec<_> = items.map(|item| item.object).collect();
+        let lines = gained(&old, &content.objects);
+        if lines.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sentence = format!(
+            "Version {} gives the operator rights that version {} does not give it: {}.",
+            self.bundle.version,
+            installed.bundle.version,
+            lines.join("; ")
+        );
+        let sentences = vec![sentence];
+        said.extend(warnings(&sentences));
+        Ok(sentences)
+    }
+
+    /// Tells what is gained, in status and Event, while nothing is rolled out yet.
+    pub(super) async fn tell_gained(
+        &mut self,
+        ctx: &Context,
+        said: &[Warning],
+    ) -> Result<(), RolloutError> {
+        if !said
+            .iter()
+            .any(|warning| warning.reason == Reason::PermissionsGained)
+        {
+            return Ok(());
+        }
+        let status = with_warnings(&self.extension, said, Timestamp::now());
+        let told = report(&self.extension, &status, ctx).await;
+        told.map_err(|error| RolloutError::Told(Box::new(error)))?;
+        let mut extension = (*self.extension).clone();
+        extension.status = Some(status);
+        self.extension = extension.into();
+        Ok(())
+    }
+}

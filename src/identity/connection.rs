@@ -1,0 +1,87 @@
+//! The connection to the API server.
+//!
+//! kube's own client repeats a request that is turned away up to 15 times, for as long as the server says; whoever waits
+//! for it can do nothing else meanwhile. Here a request is repeated for as long as a hiccup takes, and then fails: the
+//! queue comes back to it, with delays that grow, and takes others first.
+
+#![expect(clippy::disallowed_types, reason = "this is where the client is made")]
+
+use std::time::Duration;
+
+use kube::client::Body;
+use kube::client::retry::RetryPolicy;
+use kube::{Client, Config};
+use tower::retry::Retry;
+use tower::{BoxError, service_fn};
+
+/// How often a request is repeated that the server had no time for.
+const RETRIES: u32 = 2;
+/// The first pause before a repetition.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest one.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// A client of the API server that `config` names.
+///
+/// # Errors
+/// When the configuration cannot be used.
+pub fn connect(mut config: Config) -> Result<Client, kube::Error> {
+    config.default_retry = false;
+    let policy = RetryPolicy::new(FIRST_PAUSE, LONGEST_PAUSE, RETRIES, false)
+        .map_err(|error| kube::Error::Service(error.into()))?;
+    let namespace = config.default_namespace.clone();
+    let base = Client::try_from(config)?;
+    let once = service_fn(move |request: http::Request<Body>| {
+        let base = base.clone();
+        async move { base.send(request).await.map_err(BoxError::from) }
+    });
+    Ok(Client::new(Retry::new(policy, once), namespace))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test is a server, too")]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::identity::request::{get, path};
+
+    /// A server that sends everybody away for an hour; it counts how often.
+    async fn busy_server() -> (Config, Arc<AtomicU32>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = asked.clone();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut buffer = [0; 4096];
+                while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let answer = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n";
+                    if stream.write_all(answer.as_bytes()).await.is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        (
+            Config::new(format!("http://{address}").parse().unwrap()),
+            asked,
+        )
+    }
+
+    #[tokio::test]
+    async fn who_is_sent_away_for_an_hour_holds_nobody_up() {
+        let (config, asked) = busy_server().await;
+        let client = connect(config).unwrap();
+        let namespaces = path("", "v1", None, "namespaces");
+        let answer = get(&client, &namespaces, "n");
+        let answer = tokio::time::timeout(Duration::from_secs(30), answer).await;
+        assert!(answer.expect("an answer comes soon").is_err());
+        assert_eq!(asked.load(Ordering::Relaxed), RETRIES + 1);
+    }
+}
