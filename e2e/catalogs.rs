@@ -1,5 +1,6 @@
 //! A catalog by tag: polled, served over TLS, and asked with `oxolm resolve --cluster`.
 
+mod companion;
 mod disk;
 
 use std::process::{Command, Stdio};
@@ -24,6 +25,7 @@ use crate::harness::package::{Bundle, entry};
 use crate::harness::stage::Stage;
 use crate::harness::{Cluster, Outcome};
 
+pub(crate) use self::companion::one_catalog_by_every_way;
 pub(crate) use self::disk::a_full_disk_is_survived;
 
 /// A tag is looked at once a minute at most; jitter and a busy machine come on top.
@@ -52,7 +54,7 @@ pub(crate) async fn a_moved_tag_is_served_and_asked(
         .patch("polled", &PatchParams::default(), &Patch::Merge(patch))
         .await?;
     let first = stage.until_catalog("it is served", is_serving).await?;
-    let pod = Door::open(&stage.cluster).await?;
+    let pod = Door::open(&stage.cluster, &stage.name).await?;
 
     let all = "/catalogs/polled/api/v1/all";
     let (status, tag, body) = get(&stage.cluster, all, "").await?;
@@ -129,12 +131,13 @@ async fn until_moved(stage: &Stage, first: &ClusterCatalog) -> anyhow::Result<Cl
 /// A Pod like those of the chart, whose address leads to the oxolm under test: the way in for the Service.
 pub(crate) struct Door {
     pods: Api<Pod>,
+    name: String,
 }
 
 impl Door {
-    const NAME: &str = "oxolm-door";
-
-    pub(crate) async fn open(cluster: &Cluster) -> anyhow::Result<Self> {
+    /// `story` tells it from the doors of stories that run at the same time.
+    pub(crate) async fn open(cluster: &Cluster, story: &str) -> anyhow::Result<Self> {
+        let name = format!("oxolm-door-{story}");
         let deployments: Api<Deployment> =
             Api::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE);
         let template = deployments
@@ -148,10 +151,10 @@ impl Door {
             spec: template.spec,
             ..Pod::default()
         };
-        pod.metadata.name = Some(Self::NAME.to_owned());
+        pod.metadata.name = Some(name.clone());
         let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE);
         pods.create(&PostParams::default(), &pod).await?;
-        let door = Self { pods };
+        let door = Self { pods, name };
         let reached = async {
             // The Service has an endpoint a moment after the Pod is ready.
             while get(cluster, "/catalogs/none/api/v1/all", "").await?.0 != StatusCode::NOT_FOUND {
@@ -167,7 +170,7 @@ impl Door {
 
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         self.pods
-            .delete(Self::NAME, &DeleteParams::default().grace_period(0))
+            .delete(&self.name, &DeleteParams::default().grace_period(0))
             .await?;
         Ok(())
     }

@@ -205,6 +205,10 @@ const STORIES: &[Story] = &[
         catalogs::a_moved_tag_is_served_and_asked
     ),
     story!(
+        "catalogs::one_catalog_by_every_way",
+        catalogs::one_catalog_by_every_way
+    ),
+    story!(
         "crd_resources::generated_schemas",
         crd_resources::generated_schemas
     ),

@@ -47,7 +47,7 @@ async fn tell(cluster: &Arc<Cluster>, enter: &str) -> anyhow::Result<()> {
     let small = stage.package.push_catalog("small", &entries).await?;
     stage.add_catalog(&small).await?;
     stage.until_catalog("it is served", is_serving).await?;
-    let pod = Door::open(cluster).await?;
+    let pod = Door::open(cluster, "disk").await?;
     let (_, old, _) = get(cluster, ALL, "").await?;
 
     let large = format!("{}{}", stage.package.catalog_text(&entries), filler());

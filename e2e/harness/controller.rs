@@ -25,7 +25,7 @@ const TOKEN_SECONDS: i64 = 6 * 3600;
 
 /// Where the catalogs are served in the cluster's own network namespace: the port of the chart's Pods, so that their
 /// addresses, all of which are local there, lead here.
-const CATALOGS_ADDRESS: &str = "0.0.0.0:8443";
+pub(crate) const CATALOGS_ADDRESS: &str = "0.0.0.0:8443";
 
 /// The running process. It ends with the stories.
 pub(crate) struct Controller {

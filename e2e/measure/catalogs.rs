@@ -95,7 +95,7 @@ async fn restarted(stage: &Stage, idling: Duration) -> anyhow::Result<()> {
         );
         return Ok(());
     }
-    let pod = Door::open(cluster).await?;
+    let pod = Door::open(cluster, "measure").await?;
     cluster.controller.kill()?;
     let started = Instant::now();
     let first_byte = async {

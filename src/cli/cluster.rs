@@ -100,6 +100,16 @@ fn without_pod(error: InferConfigError) -> anyhow::Error {
     }
 }
 
+/// An API server that does not know a kind answers a bare 404, without a reason.
+fn known(error: kube::Error) -> anyhow::Error {
+    match &error {
+        kube::Error::Api(status) if status.code == 404 && status.reason != "NotFound" => {
+            anyhow!("the cluster does not know this kind: is oxolm installed there?")
+        }
+        _ => error.into(),
+    }
+}
+
 impl Cluster {
     /// Runs what needs a client.
     pub(super) fn ask<T, F: Future<Output = T>>(&self, ask: impl FnOnce(Client) -> F) -> T {
@@ -113,7 +123,8 @@ impl Cluster {
     pub(super) fn catalogs(&self) -> anyhow::Result<Vec<ClusterCatalog>> {
         let api: Api<ClusterCatalog> = Api::all(self.client.clone());
         let list = self.runtime.block_on(api.list(&ListParams::default()));
-        Ok(list.context("cannot list clustercatalogs")?.items)
+        let list = list.map_err(known).context("cannot list clustercatalogs")?;
+        Ok(list.items)
     }
 
     /// One catalog.
@@ -123,7 +134,9 @@ impl Cluster {
     pub(super) fn catalog(&self, name: &str) -> anyhow::Result<ClusterCatalog> {
         let api: Api<ClusterCatalog> = Api::all(self.client.clone());
         let found = self.runtime.block_on(api.get(name));
-        found.with_context(|| format!("cannot get clustercatalog {name:?}"))
+        found
+            .map_err(known)
+            .with_context(|| format!("cannot get clustercatalog {name:?}"))
     }
 
     /// All extensions, by name.
@@ -133,7 +146,10 @@ impl Cluster {
     pub(super) fn extensions(&self) -> anyhow::Result<Vec<ClusterExtension>> {
         let api: Api<ClusterExtension> = Api::all(self.client.clone());
         let list = self.runtime.block_on(api.list(&ListParams::default()));
-        Ok(list.context("cannot list clusterextensions")?.items)
+        let list = list
+            .map_err(known)
+            .context("cannot list clusterextensions")?;
+        Ok(list.items)
     }
 
     /// All revisions, by name.
@@ -172,6 +188,7 @@ impl Cluster {
             let extension = extensions
                 .get(name)
                 .await
+                .map_err(known)
                 .with_context(|| format!("cannot get clusterextension {name:?}"))?;
             let sets = sets
                 .list(&ListParams::default())
