@@ -17,6 +17,7 @@ mod content;
 pub mod gate;
 pub mod health;
 pub mod lease;
+pub mod memory;
 pub mod metrics;
 pub mod telemetry;
 
