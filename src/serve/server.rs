@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -206,9 +206,8 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, router: Router, stop: C
         Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
         Err(_elapsed) => return debug!("TLS handshake took too long"),
     };
-    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
+    let mut builder = http1::Builder::new();
     builder
-        .http1()
         .timer(TokioTimer::new())
         .max_buf_size(BUFFER_BYTES)
         .header_read_timeout(HEAD_TIMEOUT);
@@ -222,7 +221,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, router: Router, stop: C
         }
     };
     if let Err(error) = ended {
-        debug!(error, "connection ended early");
+        debug!(%error, "connection ended early");
     }
 }
 
