@@ -7,6 +7,7 @@
 mod catalogs;
 mod load;
 mod replay;
+mod stored;
 mod usage;
 
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ use anyhow::Context as _;
 
 use crate::harness::Cluster;
 use crate::measure::load::Load;
+use crate::measure::stored::Stored;
 use crate::measure::usage::{Audit, Usage};
 
 /// Runs the measurement that `arguments` ask for.
@@ -104,12 +106,18 @@ async fn measured(arguments: &[String]) -> anyhow::Result<()> {
         Some(6.0),
     );
     usage::print_by_kind(&requests);
-    let stored = load.stored_bytes().await?;
+    let stored = Stored::of(&cluster.client).await?;
     figure(
         &name("bytes stored per extension"),
-        count_of(stored) / count_of(count),
+        count_of(stored.ours) / count_of(count),
         "B",
         None,
+    );
+    figure(
+        &name("bytes stored, by the reference's"),
+        count_of(stored.ours) / count_of(stored.references),
+        "times",
+        Some(0.5),
     );
 
     let idling = Duration::from_secs(u64::try_from(idle_seconds)?);

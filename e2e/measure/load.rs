@@ -9,8 +9,8 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use oxolm::api::condition::{self, ConditionType};
-use oxolm::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
-use serde_json::{Value, json};
+use oxolm::api::{ClusterCatalog, ClusterExtension};
+use serde_json::json;
 
 use crate::harness::package::{Bundle, Package, entry};
 use crate::harness::{Cluster, objects};
@@ -212,23 +212,5 @@ impl Load {
     pub(super) fn count_objects(&self) -> usize {
         let further: usize = (0..self.count()).map(further).sum();
         self.count() * OBJECTS_OF_EVERY_BUNDLE + further
-    }
-
-    /// The bytes of all revisions and their Secrets, as JSON.
-    pub(super) async fn stored_bytes(&self) -> anyhow::Result<usize> {
-        let sets: Api<ClusterObjectSet> = Api::all(self.cluster.client.clone());
-        let sets = sets.list(&ListParams::default()).await?;
-        let request =
-            http::Request::get("/api/v1/namespaces/olmv1-system/secrets").body(Vec::new())?;
-        let secrets: Value = self.cluster.client.request(request).await?;
-        let of_revisions = secrets["items"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(|secret| secret["type"] == "olm.operatorframework.io/object-data");
-        Ok(serde_json::to_vec(&sets.items)?.len()
-            + of_revisions
-                .map(|secret| secret.to_string().len())
-                .sum::<usize>())
     }
 }

@@ -43,6 +43,9 @@ pub fn unwritten(error: &kube::Error, what: &'static str) -> Next {
 /// How long after its last use the recorder of a series is kept. Within six minutes it counts a repeated event up.
 const SERIES_LASTS: Duration = Duration::from_mins(10);
 
+/// How many series are remembered: a recorder keeps its last event. Of more than these at once, the oldest begin anew.
+const MOST_SERIES: usize = 256;
+
 /// Publishes events about objects of our kinds.
 ///
 /// The same event again counts up; one of the same reason with another note is an event of its own. A recorder tells
@@ -100,6 +103,12 @@ impl Reporter {
                 recorder: recorder.clone(),
                 used: now,
             };
+            if series.len() >= MOST_SERIES
+                && let Some(oldest) =
+                    (series.iter().min_by_key(|(_, one)| one.used)).map(|(key, _)| key.clone())
+            {
+                series.remove(&oldest);
+            }
             series.insert(key, begun);
             recorder
         })

@@ -11,7 +11,7 @@ pub mod endpoints;
 #[cfg(test)]
 mod tests;
 
-pub use defaults::default_probes;
+pub use defaults::{default_probes, default_probes_of};
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,7 @@ use crate::store::bundle::{ReadBundleError, read_bundle_files};
 const TAG_LIFETIME: Duration = Duration::from_mins(15);
 
 /// How much of rendered bundles is remembered, in bytes of their files; in memory they take about four times that.
-const RENDERED_BYTES: usize = 4 << 20;
+const RENDERED_BYTES: usize = 2 << 20;
 
 /// Why there is no content.
 #[derive(Debug, thiserror::Error)]

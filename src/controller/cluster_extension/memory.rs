@@ -3,16 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use sha2::{Digest as _, Sha256};
+
 use super::content::{Rendered, Tags};
 use super::crds::Refused;
+
+/// A digest.
+type Inputs = [u8; 32];
+
+fn digest(inputs: &str) -> Inputs {
+    Sha256::digest(inputs).into()
+}
 
 /// What is remembered between passes. All of it can be had again.
 #[derive(Debug, Default)]
 pub struct Memory {
     pub(super) tags: Tags,
     pub(super) rendered: Rendered,
-    /// The inputs of the last plan that found nothing to do, by extension: the same inputs need no rendering.
-    settled: Mutex<BTreeMap<String, String>>,
+    /// A digest of the inputs of the last plan that found nothing to do, by extension: the same inputs need no rendering.
+    settled: Mutex<BTreeMap<String, Inputs>>,
     pub(super) refused: Refused,
 }
 
@@ -21,12 +30,12 @@ impl Memory {
     pub(super) fn is_settled(&self, extension: &str, inputs: &str) -> bool {
         self.settled()
             .get(extension)
-            .is_some_and(|known| known == inputs)
+            .is_some_and(|known| *known == digest(inputs))
     }
 
     /// A plan with these inputs found nothing to do.
-    pub(super) fn settle(&self, extension: &str, inputs: String) {
-        self.settled().insert(extension.to_owned(), inputs);
+    pub(super) fn settle(&self, extension: &str, inputs: &str) {
+        self.settled().insert(extension.to_owned(), digest(inputs));
     }
 
     /// Forgets a deleted extension.
@@ -36,7 +45,7 @@ impl Memory {
         self.refused.forget(extension);
     }
 
-    fn settled(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+    fn settled(&self) -> MutexGuard<'_, BTreeMap<String, Inputs>> {
         self.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

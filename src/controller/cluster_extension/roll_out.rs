@@ -114,7 +114,7 @@ impl Wish {
             .await?
         {
             Ensured::Unchanged { .. } => {
-                ctx.memory.settle(&self.identity.name, inputs);
+                ctx.memory.settle(&self.identity.name, &inputs);
                 Ok(None)
             }
             Ensured::Patched { .. } => Ok(None),
@@ -301,7 +301,7 @@ impl Wish {
             crd_findings: Vec::new(),
             permissions_gained: Vec::new(),
             phases: phase::phases(&content.objects, &marks)?,
-            progression_probes: probe::default_probes(),
+            progression_probes: probe::default_probes_of(&content.objects),
             progress_deadline_minutes: self.extension.spec.progress_deadline_minutes,
             collision_protection: collision_protection(&self.extension),
         })

@@ -3,9 +3,35 @@
 //! Differs from the reference, which knows neither `DaemonSet` nor `Job` nor `APIService`: a revision is complete
 //! when these work, too.
 
-use crate::api::cluster_object_set as wire;
+use std::collections::BTreeSet;
 
-/// The probes of every revision that oxolm makes, in the order of the reference; those after it are ours.
+use serde_json::Value;
+
+use crate::api::cluster_object_set as wire;
+use crate::api::object::ObjectKey;
+
+/// The default probes that say anything about `objects`: a revision need not carry the others. At least one is kept,
+/// since with any probe the status of every object has to be of its generation.
+pub fn default_probes_of(objects: &[Value]) -> Vec<wire::ProgressionProbe> {
+    let kinds: BTreeSet<(String, String)> = objects
+        .iter()
+        .filter_map(|object| ObjectKey::of(object).ok())
+        .map(|key| (key.gvk.group, key.gvk.kind))
+        .collect();
+    let mut probes = default_probes();
+    let concerns = |probe: &wire::ProgressionProbe| {
+        let kind = probe.selector.group_kind.as_ref();
+        kind.is_none_or(|kind| kinds.contains(&(kind.group.clone(), kind.kind.clone())))
+    };
+    if probes.iter().any(concerns) {
+        probes.retain(concerns);
+    } else {
+        probes.truncate(1);
+    }
+    probes
+}
+
+/// All default probes, in the order of the reference; those after it are ours.
 pub fn default_probes() -> Vec<wire::ProgressionProbe> {
     vec![
         kind_probe(

@@ -291,3 +291,25 @@ fn daemons_jobs_and_api_services_are_waited_for() {
         check(&probes, &object, expected);
     }
 }
+
+#[test]
+fn a_revision_carries_the_default_probes_of_its_kinds() {
+    let object =
+        |api: &str, kind: &str| json!({"apiVersion": api, "kind": kind, "metadata": {"name": "a"}});
+    let kinds = |objects: &[Value]| -> Vec<String> {
+        let probes = default_probes_of(objects).into_iter();
+        let kinds = probes.filter_map(|probe| Some(probe.selector.group_kind?.kind));
+        kinds.collect()
+    };
+    let (deployment, map) = (object("apps/v1", "Deployment"), object("v1", "ConfigMap"));
+    let namespace = object("v1", "Namespace");
+    assert_eq!(
+        kinds(&[deployment, map.clone(), namespace]),
+        ["Namespace", "Deployment"]
+    );
+    assert_eq!(
+        kinds(&[map]).len(),
+        1,
+        "statuses must be current all the same"
+    );
+}
