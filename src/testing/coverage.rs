@@ -1,4 +1,4 @@
-//! The table of `e2e/catalogs.md` names tests that exist.
+//! The tables of `e2e/catalogs.md` and `e2e/revisions.md` name tests that exist.
 #![expect(clippy::disallowed_methods, reason = "the test reads the sources")]
 
 use std::collections::BTreeSet;
@@ -21,30 +21,38 @@ fn functions(directory: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
+/// The tables, and how many rows they have at least.
+const TABLES: [(&str, usize); 2] = [("e2e/catalogs.md", 50), ("e2e/revisions.md", 50)];
+
 #[test]
-fn the_table_names_tests_that_exist() {
+fn the_tables_name_tests_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut known = BTreeSet::new();
     functions(&root.join("src"), &mut known);
     functions(&root.join("e2e"), &mut known);
-    let table = fs::read_to_string(root.join("e2e/catalogs.md")).unwrap();
-    let mut rows = 0;
-    for row in table.lines().filter(|line| line.starts_with("| ")) {
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let [_, id, _, tests, differs, _] = cells.as_slice() else {
-            panic!("not a row of four cells: {row}");
-        };
-        if *id == "row" {
-            continue;
-        }
-        rows += 1;
-        assert!(!tests.is_empty() || !differs.is_empty(), "{id}");
-        for name in tests.split('`').skip(1).step_by(2) {
-            assert!(
-                name.contains('/') || known.contains(name),
-                "{id}: there is no {name}"
-            );
-        }
+    for (table, least) in TABLES {
+        let text = fs::read_to_string(root.join(table)).unwrap();
+        let rows = text.lines().filter(|line| line.starts_with("| "));
+        let judged = rows.filter(|row| judge(row, &known)).count();
+        assert!(judged > least, "{table}: {judged} rows");
     }
-    assert!(rows > 50, "{rows} rows");
+}
+
+/// Fails if a row names a test that is none, or neither a test nor a difference; false for a head.
+fn judge(row: &str, known: &BTreeSet<String>) -> bool {
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    let [_, id, _, tests, differs, _] = cells.as_slice() else {
+        panic!("not a row of four cells: {row}");
+    };
+    if *id == "row" {
+        return false;
+    }
+    assert!(!tests.is_empty() || !differs.is_empty(), "{id}");
+    for name in tests.split('`').skip(1).step_by(2) {
+        assert!(
+            name.contains('/') || known.contains(name),
+            "{id}: there is no {name}"
+        );
+    }
+    true
 }

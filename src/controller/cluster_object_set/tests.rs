@@ -22,6 +22,7 @@ use crate::testing::api_server::ApiServer;
 
 mod answered;
 mod faults;
+mod leaving;
 mod orphans;
 mod overtaken;
 mod unwatched;

@@ -386,7 +386,10 @@ impl State {
     fn insert(&mut self, path: &str, mut object: Value, manager: &str) -> Value {
         let time = self.time();
         let metadata = &mut object["metadata"];
-        metadata["uid"] = json!(format!("uid-{}", self.version));
+        // A test may say which UID an object shall have; a request may not.
+        if manager != "user" || !metadata["uid"].is_string() {
+            metadata["uid"] = json!(format!("uid-{}", self.version));
+        }
         if Target::of(path).namespace.is_none()
             && let Some(metadata) = metadata.as_object_mut()
         {

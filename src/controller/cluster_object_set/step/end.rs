@@ -8,17 +8,19 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt as _;
+use kube::{Resource as _, ResourceExt as _};
+use serde_json::json;
 
 use super::{Note, Step, StepError, Work, has_finalizer, write_finalizers};
 use crate::api::condition::{ConditionType, Reason, find};
 use crate::api::object::ObjectKey;
-use crate::api::{ClusterObjectSet, keys};
+use crate::api::{ClusterExtension, ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::phases::{Content, PhasesError};
 use crate::apply::secrets::ContentError;
 use crate::apply::teardown::{CrdDeletion, Occasion, Teardown, TornDown};
 use crate::controller::cluster_object_set::Context;
-use crate::error::{Classify as _, Disposition};
+use crate::error::{Classify, Disposition};
+use crate::identity::request::{self, RequestError, path};
 use crate::revision::collision::CrdOwner;
 use crate::revision::rollout::{Rollout, Warning};
 
@@ -26,6 +28,27 @@ use crate::revision::rollout::{Rollout, Warning};
 const TEARDOWN_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 /// So long it is tried in any case.
 const TRIED_AT_LEAST: Duration = Duration::from_mins(1);
+
+/// The plural name of extensions.
+const EXTENSIONS: &str = "clusterextensions";
+
+/// A teardown that did not get to its end.
+#[derive(Debug, thiserror::Error)]
+enum EndError {
+    #[error(transparent)]
+    Phases(#[from] PhasesError),
+    #[error("cannot read the extension of the revision")]
+    Extension(#[source] RequestError),
+}
+
+impl Classify for EndError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Phases(error) => error.disposition(),
+            Self::Extension(_) => Disposition::Retry,
+        }
+    }
+}
 
 impl Work<'_> {
     pub(super) async fn archive(self) -> Step {
@@ -118,13 +141,32 @@ impl Work<'_> {
         step
     }
 
-    async fn teardown(
-        &self,
-        occasion: Occasion,
-        content: &Content,
-    ) -> Result<TornDown, PhasesError> {
+    /// Whether the extension that this revision belongs to is being deleted, or is gone: then all its revisions leave,
+    /// also those that have not been told yet, and none takes over what this one gives up.
+    async fn is_extension_leaving(&self) -> Result<bool, EndError> {
+        let kind = ClusterExtension::kind(&());
+        let mut owners = self.set.owner_references().iter();
+        let Some(owner) = owners.find(|owner| owner.kind == kind) else {
+            return Ok(false);
+        };
+        let url = path(GROUP, VERSION, None, EXTENSIONS);
+        let extension = request::get(&self.ctx.client, &url, &owner.name).await;
+        let extension = extension.map_err(EndError::Extension)?;
+        Ok(extension.is_none_or(|extension| {
+            extension.pointer("/metadata/uid") != Some(&json!(owner.uid))
+                || extension.pointer("/metadata/deletionTimestamp").is_some()
+        }))
+    }
+
+    async fn teardown(&self, occasion: Occasion, content: &Content) -> Result<TornDown, EndError> {
         let lives = |owner: &CrdOwner| self.lives(owner);
+        let all_leave = occasion == Occasion::Deleted
+            && !self.claim.siblings.is_empty()
+            && self.is_extension_leaving().await?;
         let is_wanted = |key: &ObjectKey| {
+            if all_leave {
+                return false;
+            }
             let mut siblings = self.claim.siblings.iter();
             siblings.any(|sibling| self.ctx.memory.has_object(&sibling.uid, key))
         };
@@ -139,7 +181,7 @@ impl Work<'_> {
                 .unwrap_or(self.ctx.crd_deletion),
             is_wanted: &is_wanted,
         };
-        teardown.run(content).await
+        Ok(teardown.run(content).await?)
     }
 }
 

@@ -1,0 +1,50 @@
+//! Extensions that are deleted in the middle of an upgrade.
+
+use super::*;
+
+fn stored_extension() -> Value {
+    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "metadata": {"name": "e", "uid": "ext", "finalizers": ["x/y"]}})
+}
+
+/// Revision 1 has the CRD; revision 2 wants it, and waits for a claim that comes first.
+async fn before_the_takeover() -> Cluster {
+    let cluster = Cluster::new().await;
+    cluster.server.add(&stored_extension());
+    cluster.install("e-1", &desired("1.0.0", &[crd()])).await;
+    let claim = namespaced("v1", "PersistentVolumeClaim", "data");
+    cluster.ensure(&desired("1.1.0", &[claim, crd()])).await;
+    cluster.passes("e-2").await;
+    assert!(cluster.server.object(CRD).is_some());
+    cluster
+}
+
+async fn delete(cluster: &Cluster, plural: &str, name: &str) {
+    let url = path(GROUP, VERSION, None, plural);
+    let parameters = kube::api::DeleteParams::background();
+    let deleted = request::delete(&cluster.server.client(), &url, name, &parameters).await;
+    deleted.unwrap();
+}
+
+#[tokio::test]
+async fn a_crd_that_was_about_to_be_taken_over_goes_with_the_extension() {
+    for order in [["e-1", "e-2"], ["e-2", "e-1"]] {
+        let cluster = before_the_takeover().await;
+        delete(&cluster, "clusterextensions", "e").await;
+        for name in order {
+            delete(&cluster, PLURAL, name).await;
+            cluster.passes(name).await;
+        }
+        assert_eq!(cluster.server.object(CRD), None, "{order:?}");
+        assert!(cluster.set("e-1").is_none() && cluster.set("e-2").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_crd_stays_for_the_other_revision_of_an_extension_that_stays() {
+    let cluster = before_the_takeover().await;
+    delete(&cluster, PLURAL, "e-1").await;
+    cluster.passes("e-1").await;
+    assert!(cluster.server.object(CRD).is_some());
+    assert!(cluster.set("e-1").is_none());
+}
