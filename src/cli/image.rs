@@ -1,20 +1,27 @@
 #![expect(clippy::disallowed_methods, reason = "shell: reads directories")]
-//! `oxolm image`: images of catalogs and bundles, without a container engine.
+//! `oxolm image`: images of catalogs, bundles and programs, without a container engine.
+
+mod elf;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::io::{Read as _, Write as _};
+use std::path::{Component, Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 use super::Answer;
-use super::source::Sources;
+use super::source::{self, Sources};
+use crate::oci::manifest::Platform;
 use crate::oci::reference::Reference;
-use crate::registry::build::{BuiltImage, archive};
+use crate::registry::build::{BuiltImage, Program, archive};
 use crate::store::CONFIGS_LABEL;
+
+/// As whom a program runs: nobody in particular, and not root.
+const USER: &str = "65532:65532";
 
 /// Where the content of a catalog lies in its image.
 const CATALOG_DIRECTORY: &str = "configs";
@@ -44,7 +51,7 @@ const BUNDLE_LABELS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Build and push images of catalogs and bundles, without a container engine.
+/// Build and push images of catalogs, bundles and programs, without a container engine.
 ///
 /// The same files always make the same image: one layer, sorted, without times and owners.
 #[derive(Debug, Args)]
@@ -57,7 +64,9 @@ pub(super) struct Image {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Write an image as an OCI layout: a directory, or an archive if the name ends in .tar.
-    #[command(after_help = "Example:\n  oxolm image build ./my-catalog -o my-catalog.tar")]
+    #[command(
+        after_help = "Examples:\n  oxolm image build ./my-catalog -o my-catalog.tar\n  oxolm image build amd64/operator arm64/operator --add ca-certificates.crt=etc/ssl/certs/ca-certificates.crt -o operator.tar"
+    )]
     Build(Build),
     /// Build an image and push it; prints the reference by digest.
     ///
@@ -70,6 +79,9 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Build {
+    /// The directory of a catalog or bundle; or a static program, for several platforms one for each
+    #[arg(value_name = "SRC", required = true)]
+    sources: Vec<PathBuf>,
     #[command(flatten)]
     content: Content,
     /// The layout to write: a new or empty directory, or a file NAME.tar
@@ -79,6 +91,9 @@ struct Build {
 
 #[derive(Debug, Args)]
 struct Push {
+    /// The directory of a catalog or bundle, a static program, or an OCI layout that was built before
+    #[arg(value_name = "SRC")]
+    source: PathBuf,
     #[command(flatten)]
     content: Content,
     /// Where to push, in full: registry/repository:tag
@@ -90,12 +105,15 @@ struct Push {
 
 #[derive(Debug, Args)]
 struct Content {
-    /// The directory that the image is made of
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
-    /// What the directory holds [default: bundle if it has metadata/annotations.yaml, else catalog]
+    /// What SRC is [default: program if it is one, bundle if it has metadata/annotations.yaml, else catalog]
     #[arg(long)]
     kind: Option<Kind>,
+    /// Beside a program: a further file, at this path in the image; may be given several times
+    #[arg(long = "add", value_name = "FILE=PATH", value_parser = parse_addition)]
+    additions: Vec<(PathBuf, String)>,
+    /// As whom a program runs
+    #[arg(long, value_name = "UID:GID", default_value = USER)]
+    user: String,
     /// A further label of the image; may be given several times
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
     labels: Vec<(String, String)>,
@@ -107,6 +125,8 @@ enum Kind {
     Catalog,
     /// A registry+v1 bundle: manifests/ and metadata/
     Bundle,
+    /// A static Linux program; the image holds nothing else but what is added
+    Program,
 }
 
 pub(super) fn run(arguments: &Image) -> anyhow::Result<Answer> {
@@ -117,7 +137,7 @@ pub(super) fn run(arguments: &Image) -> anyhow::Result<Answer> {
 }
 
 fn write(arguments: &Build) -> anyhow::Result<Answer> {
-    let image = arguments.content.image()?;
+    let image = arguments.content.image(&arguments.sources)?;
     let layout = image.layout(None)?;
     let output = &arguments.output;
     if output
@@ -148,7 +168,15 @@ fn write(arguments: &Build) -> anyhow::Result<Answer> {
 
 fn upload(arguments: &Push) -> anyhow::Result<Answer> {
     let reference = Reference::parse(&arguments.reference)?;
-    let image = arguments.content.image()?;
+    let image = match source::image_on_disk(&arguments.source)? {
+        Some(built) => {
+            arguments.content.check_is_plain()?;
+            built
+        }
+        None => arguments
+            .content
+            .image(std::slice::from_ref(&arguments.source))?,
+    };
     let client = arguments.sources.client()?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let pushed = runtime.block_on(client.push(&image, &reference))?;
@@ -157,42 +185,141 @@ fn upload(arguments: &Push) -> anyhow::Result<Answer> {
 }
 
 impl Content {
-    fn image(&self) -> anyhow::Result<BuiltImage> {
-        let directory = &self.directory;
-        let kind = self.kind.unwrap_or_else(|| {
-            if directory.join(ANNOTATIONS).exists() {
-                Kind::Bundle
-            } else {
-                Kind::Catalog
-            }
-        });
-        let mut files = BTreeMap::new();
-        let mut labels = BTreeMap::new();
-        match kind {
-            Kind::Catalog => {
-                read_files(directory, CATALOG_DIRECTORY, &mut files)?;
-                ensure!(!files.is_empty(), "{} holds no files", directory.display());
-                labels.insert(CONFIGS_LABEL.to_owned(), format!("/{CATALOG_DIRECTORY}"));
-            }
-            Kind::Bundle => {
-                for name in BUNDLE_DIRECTORIES {
-                    let path = directory.join(name);
-                    ensure!(
-                        path.is_dir(),
-                        "{} has no directory {name}, so it is no bundle",
-                        directory.display()
-                    );
-                    read_files(&path, name, &mut files)?;
-                }
-                let annotations = files.get(ANNOTATIONS);
-                let annotations = annotations
-                    .with_context(|| format!("{} has no {ANNOTATIONS}", directory.display()))?;
-                labels = bundle_labels(annotations)?;
-            }
+    fn image(&self, sources: &[PathBuf]) -> anyhow::Result<BuiltImage> {
+        let labels: BTreeMap<_, _> = self.labels.iter().cloned().collect();
+        let (first, more) = sources
+            .split_first()
+            .context("nothing to make an image of")?;
+        let kind = match self.kind {
+            Some(kind) => kind,
+            None => Kind::of(first)?,
+        };
+        if kind == Kind::Program {
+            return self.programs(sources, &labels);
         }
-        labels.extend(self.labels.iter().cloned());
-        Ok(BuiltImage::build(&files, &labels)?)
+        ensure!(
+            more.is_empty(),
+            "only programs can be several, one for each platform"
+        );
+        ensure!(
+            self.additions.is_empty() && self.user == USER,
+            "--add and --user are for programs, and {} is none",
+            first.display()
+        );
+        let (files, mut found) = match kind {
+            Kind::Bundle => bundle(first)?,
+            Kind::Catalog | Kind::Program => catalog(first)?,
+        };
+        found.extend(labels);
+        Ok(BuiltImage::build(&files, &found)?)
     }
+
+    /// An index of the programs, of which each is for another platform.
+    fn programs(
+        &self,
+        sources: &[PathBuf],
+        labels: &BTreeMap<String, String>,
+    ) -> anyhow::Result<BuiltImage> {
+        let mut added = BTreeMap::new();
+        for (file, path) in &self.additions {
+            let bytes =
+                fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+            added.insert(path.clone(), bytes);
+        }
+        let mut images: Vec<(Platform, BuiltImage)> = Vec::new();
+        let mut path = None;
+        for source in sources {
+            let shown = source.display();
+            let bytes = fs::read(source).with_context(|| format!("cannot read {shown}"))?;
+            let architecture = elf::architecture_of_static(&bytes)
+                .map_err(|why| anyhow!("{shown} cannot be an image's program: {why}"))?;
+            let platform = Platform::new("linux", architecture);
+            let name = source.file_name().and_then(OsStr::to_str);
+            let name = name.with_context(|| format!("the name of {shown} is not text"))?;
+            ensure!(
+                path.is_none_or(|path| path == name),
+                "programs for several platforms must have one name: {shown} has another"
+            );
+            path = Some(name);
+            ensure!(
+                images.iter().all(|(other, _)| *other != platform),
+                "{shown} is a second program for {}",
+                platform.architecture
+            );
+            let mut files = added.clone();
+            files.insert(name.to_owned(), bytes);
+            let program = Program {
+                path: name.to_owned(),
+                platform: platform.clone(),
+                user: self.user.clone(),
+            };
+            images.push((platform, BuiltImage::program(&files, labels, &program)?));
+        }
+        Ok(BuiltImage::index(images)?)
+    }
+
+    /// An image that was built before is pushed as it is.
+    fn check_is_plain(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.kind.is_none()
+                && self.labels.is_empty()
+                && self.additions.is_empty()
+                && self.user == USER,
+            "an OCI layout is pushed as it is: --kind, --label, --add and --user are for \"oxolm image build\""
+        );
+        Ok(())
+    }
+}
+
+impl Kind {
+    fn of(source: &Path) -> anyhow::Result<Self> {
+        if source.is_dir() {
+            let is_bundle = source.join(ANNOTATIONS).exists();
+            return Ok(if is_bundle {
+                Self::Bundle
+            } else {
+                Self::Catalog
+            });
+        }
+        let mut start = Vec::new();
+        fs::File::open(source)
+            .and_then(|file| file.take(4).read_to_end(&mut start))
+            .with_context(|| format!("cannot read {}", source.display()))?;
+        ensure!(
+            elf::is_program(&start),
+            "{} is neither a directory nor a Linux program",
+            source.display()
+        );
+        Ok(Self::Program)
+    }
+}
+
+type FilesAndLabels = (BTreeMap<String, Vec<u8>>, BTreeMap<String, String>);
+
+fn catalog(directory: &Path) -> anyhow::Result<FilesAndLabels> {
+    let mut files = BTreeMap::new();
+    read_files(directory, CATALOG_DIRECTORY, &mut files)?;
+    ensure!(!files.is_empty(), "{} holds no files", directory.display());
+    let label = (CONFIGS_LABEL.to_owned(), format!("/{CATALOG_DIRECTORY}"));
+    Ok((files, BTreeMap::from([label])))
+}
+
+fn bundle(directory: &Path) -> anyhow::Result<FilesAndLabels> {
+    let mut files = BTreeMap::new();
+    for name in BUNDLE_DIRECTORIES {
+        let path = directory.join(name);
+        ensure!(
+            path.is_dir(),
+            "{} has no directory {name}, so it is no bundle",
+            directory.display()
+        );
+        read_files(&path, name, &mut files)?;
+    }
+    let annotations = files
+        .get(ANNOTATIONS)
+        .with_context(|| format!("{} has no {ANNOTATIONS}", directory.display()))?;
+    let labels = bundle_labels(annotations)?;
+    Ok((files, labels))
 }
 
 fn bundle_labels(annotations: &[u8]) -> anyhow::Result<BTreeMap<String, String>> {
@@ -254,106 +381,21 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn content(directory: &Path) -> Content {
-        Content {
-            directory: directory.to_owned(),
-            kind: None,
-            labels: vec![("x".to_owned(), "y=z".to_owned())],
+fn parse_addition(text: &str) -> Result<(PathBuf, String), String> {
+    match text.split_once('=') {
+        Some((file, path)) if !file.is_empty() && !path.is_empty() && !path.ends_with('/') => {
+            let path = path.trim_start_matches('/');
+            let leads_out = Path::new(path)
+                .components()
+                .any(|part| !matches!(part, Component::Normal(_)));
+            if leads_out {
+                return Err(format!("{path:?} is no path below the root of an image"));
+            }
+            Ok((file.into(), path.to_owned()))
         }
-    }
-
-    fn put(directory: &Path, path: &str, text: &str) {
-        let path = directory.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    fn labels(image: &BuiltImage) -> BTreeMap<String, String> {
-        crate::oci::manifest::labels(&image.blobs[0].1).unwrap()
-    }
-
-    #[test]
-    fn a_directory_with_annotations_is_a_bundle() {
-        let directory = tempfile::tempdir().unwrap();
-        put(directory.path(), "manifests/csv.yaml", "a: b");
-        let error = |content: &Content| format!("{:#}", content.image().unwrap_err());
-        let mut bundle = content(directory.path());
-        bundle.kind = Some(Kind::Bundle);
-        assert!(error(&bundle).ends_with("has no directory metadata, so it is no bundle"));
-        put(directory.path(), "metadata/properties.yaml", "");
-        assert!(error(&bundle).ends_with("has no metadata/annotations.yaml"));
-        put(directory.path(), ANNOTATIONS, "annotations: [");
-        assert!(error(&bundle).starts_with("cannot read metadata/annotations.yaml"));
-        let annotations =
-            "annotations:\n  operators.operatorframework.io.bundle.package.v1: p\n  other: o\n";
-        put(directory.path(), ANNOTATIONS, annotations);
-        put(directory.path(), "tests/x.yaml", "");
-        let found = labels(&content(directory.path()).image().unwrap());
-        let keys: Vec<_> = found
-            .iter()
-            .map(|(k, v)| format!("{}={v}", k.trim_start_matches(BUNDLE_PREFIX)))
-            .collect();
-        let expected = [
-            "bundle.manifests.v1=manifests/",
-            "bundle.mediatype.v1=registry+v1",
-            "bundle.metadata.v1=metadata/",
-            "bundle.package.v1=p",
-            "x=y=z",
-        ];
-        assert_eq!(keys, expected);
-    }
-
-    #[test]
-    fn another_directory_is_a_catalog() {
-        let directory = tempfile::tempdir().unwrap();
-        let empty = content(directory.path()).image().unwrap_err();
-        assert!(empty.to_string().ends_with("holds no files"));
-        put(directory.path(), "p/catalog.yaml", "schema: olm.package");
-        let found = labels(&content(directory.path()).image().unwrap());
-        assert_eq!(found[CONFIGS_LABEL], "/configs");
-        std::os::unix::fs::symlink("p", directory.path().join("link")).unwrap();
-        let error = content(directory.path()).image().unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .ends_with("is neither a file nor a directory")
-        );
-    }
-
-    #[test]
-    fn a_layout_is_written_as_directory_or_archive() {
-        let directory = tempfile::tempdir().unwrap();
-        put(directory.path(), "in/a.yaml", "schema: x");
-        for name in ["out", "out.tar"] {
-            let build = Build {
-                content: content(&directory.path().join("in")),
-                output: directory.path().join(name),
-            };
-            assert_eq!(write(&build).unwrap(), Answer::Yes);
-        }
-        let index = fs::read(directory.path().join("out/index.json")).unwrap();
-        let bytes = fs::read(directory.path().join("out.tar")).unwrap();
-        assert!(bytes.windows(index.len()).any(|window| window == index));
-        let again = Build {
-            content: content(&directory.path().join("in")),
-            output: directory.path().join("out"),
-        };
-        assert!(
-            write(&again)
-                .unwrap_err()
-                .to_string()
-                .ends_with("exists and is not an empty directory")
-        );
-    }
-
-    #[test]
-    fn labels_are_pairs() {
-        assert_eq!(parse_label("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
-        assert!(parse_label("=b").is_err());
-        assert!(parse_label("a").is_err());
+        _ => Err("a further file is FILE=PATH".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests;

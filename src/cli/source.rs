@@ -30,6 +30,7 @@ use crate::fetch::{Fetcher, ImageKind};
 use crate::oci::digest::Digest;
 use crate::oci::reference::Reference;
 use crate::registry::RegistryClient;
+use crate::registry::build::BuiltImage;
 use crate::registry::config::RegistryOptions;
 use crate::registry::credential::{Credentials, PullSecret, PullSecretFormat};
 use crate::store::bundle::read_bundle_files;
@@ -237,6 +238,27 @@ fn is_image(path: &Path) -> std::io::Result<bool> {
     } else {
         layout::is_archive(path)
     }
+}
+
+/// The image of the layout at `path`, whole, ready to be pushed; none if there is no layout.
+///
+/// # Errors
+/// When it is damaged or cannot be read.
+pub(super) fn image_on_disk(path: &Path) -> anyhow::Result<Option<BuiltImage>> {
+    if path.is_dir() {
+        return match layout::is_layout(path) {
+            true => layout::whole(path).map(Some),
+            false => Ok(None),
+        };
+    }
+    let is_archive =
+        layout::is_archive(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if !is_archive || layout::archived(path)? != Archived::Layout {
+        return Ok(None);
+    }
+    let directory = tempfile::tempdir().context("cannot make a directory")?;
+    layout::extract(path, directory.path())?;
+    layout::whole(directory.path()).map(Some)
 }
 
 /// An image or archive that was unpacked; its files go with the value.

@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tar::{EntryType, Header};
 
@@ -22,15 +22,30 @@ const LAYOUT_FILE: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 /// The annotation that names an image in a layout.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
-/// An image in memory, ready to be pushed or written.
+/// An image, or an index of images for several platforms, in memory, ready to be pushed or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltImage {
+    /// What the manifest is: [`media_type::OCI_MANIFEST`], [`media_type::OCI_INDEX`] or what a layout says.
+    pub media_type: String,
     /// The manifest as it will be served.
     pub manifest: Bytes,
     /// The digest of the manifest.
     pub digest: Digest,
-    /// Configuration and layer, in the order of upload.
+    /// Configuration and layer, in the order of upload; none in an index.
     pub blobs: Vec<(Descriptor, Bytes)>,
+    /// The images of an index, in its order; none in an image.
+    pub images: Vec<Self>,
+}
+
+/// What an image runs: a static program, since there is nothing else in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Its path from the root, without a leading slash; the one file that may be executed.
+    pub path: String,
+    /// The platform that it was made for.
+    pub platform: Platform,
+    /// As whom it runs: `UID:GID`, as numbers, since there is no `/etc/passwd`.
+    pub user: String,
 }
 
 /// An image that cannot be built.
@@ -63,17 +78,49 @@ impl BuiltImage {
         files: &BTreeMap<String, Vec<u8>>,
         labels: &BTreeMap<String, String>,
     ) -> Result<Self, BuildError> {
-        let plain = archive(files)?;
+        // Catalogs and bundles hold no programs, so the platform says nothing; this one every reader accepts.
+        Self::make(
+            files,
+            None,
+            &Platform::new("linux", "amd64"),
+            &json!({"Labels": labels}),
+        )
+    }
+
+    /// Builds an image that runs a program; `files` holds it, at its path.
+    ///
+    /// # Errors
+    /// When a path is too long for an archive.
+    pub fn program(
+        files: &BTreeMap<String, Vec<u8>>,
+        labels: &BTreeMap<String, String>,
+        program: &Program,
+    ) -> Result<Self, BuildError> {
+        let config = json!({
+            "User": program.user,
+            "Entrypoint": [format!("/{}", program.path)],
+            "WorkingDir": "/",
+            "Labels": labels,
+        });
+        Self::make(files, Some(&program.path), &program.platform, &config)
+    }
+
+    fn make(
+        files: &BTreeMap<String, Vec<u8>>,
+        program: Option<&str>,
+        platform: &Platform,
+        config: &Value,
+    ) -> Result<Self, BuildError> {
+        let plain = layer(files, program)?;
         let diff_id = Digest::of(&plain);
         let layer = gzip(&plain).map_err(|source| BuildError::Layer {
             path: "the archive".to_owned(),
             source,
         })?;
-        // Catalogs and bundles hold no programs, so the platform says nothing; this one every reader accepts.
         let config = json!({
-            "architecture": "amd64",
-            "os": "linux",
-            "config": {"Labels": labels},
+            "architecture": platform.architecture,
+            "os": platform.os,
+            "config": config,
             "rootfs": {"type": "layers", "diff_ids": [diff_id]},
             "history": [{"created_by": "oxolm image build"}],
         });
@@ -88,9 +135,30 @@ impl BuiltImage {
         };
         let manifest = Bytes::from(document("manifest", &manifest)?);
         Ok(Self {
+            media_type: media_type::OCI_MANIFEST.to_owned(),
             digest: Digest::of(&manifest),
             manifest,
             blobs: vec![(config_descriptor, config), (layer_descriptor, layer)],
+            images: Vec::new(),
+        })
+    }
+
+    /// An index of images, each for another platform.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
+    pub fn index(images: Vec<(Platform, Self)>) -> Result<Self, BuildError> {
+        let described = images.iter().map(|(platform, image)| Descriptor {
+            platform: Some(platform.clone()),
+            ..image.descriptor()
+        });
+        let manifest = index_document(described.collect())?;
+        Ok(Self {
+            media_type: media_type::OCI_INDEX.to_owned(),
+            digest: Digest::of(&manifest),
+            manifest,
+            blobs: Vec::new(),
+            images: images.into_iter().map(|(_, image)| image).collect(),
         })
     }
 
@@ -100,36 +168,47 @@ impl BuiltImage {
     /// # Errors
     /// When the index cannot be written.
     pub fn layout(&self, name: Option<&str>) -> Result<BTreeMap<String, Bytes>, BuildError> {
-        let mut described = describe(media_type::OCI_MANIFEST, &self.manifest);
-        described.platform = Some(Platform::new("linux", "amd64"));
+        let mut described = self.descriptor();
+        if self.images.is_empty() {
+            described.platform = Some(Platform::new("linux", "amd64"));
+        }
         described.annotations =
             name.map(|name| BTreeMap::from([(REF_NAME.to_owned(), name.to_owned())]));
-        let index = IndexManifest {
-            schema_version: 2,
-            media_type: Some(media_type::OCI_INDEX.to_owned()),
-            manifests: vec![described],
-        };
+        let index = index_document(vec![described])?;
+        let mark = Bytes::from_static(LAYOUT_FILE.as_bytes());
         let mut files = BTreeMap::from([
-            (
-                "oci-layout".to_owned(),
-                Bytes::from_static(LAYOUT_FILE.as_bytes()),
-            ),
-            (
-                "index.json".to_owned(),
-                Bytes::from(document("index", &index)?),
-            ),
+            ("oci-layout".to_owned(), mark),
+            ("index.json".to_owned(), index),
         ]);
-        let manifest = (&self.digest, &self.manifest);
-        for (digest, bytes) in self
-            .blobs
-            .iter()
-            .map(|(d, bytes)| (&d.digest, bytes))
-            .chain([manifest])
-        {
-            files.insert(format!("blobs/sha256/{}", digest.hex()), bytes.clone());
-        }
+        self.put_blobs(&mut files);
         Ok(files)
     }
+
+    fn put_blobs(&self, files: &mut BTreeMap<String, Bytes>) {
+        let mut put = |digest: &Digest, bytes: &Bytes| {
+            files.insert(format!("blobs/sha256/{}", digest.hex()), bytes.clone());
+        };
+        put(&self.digest, &self.manifest);
+        for (descriptor, bytes) in &self.blobs {
+            put(&descriptor.digest, bytes);
+        }
+        for image in &self.images {
+            image.put_blobs(files);
+        }
+    }
+
+    fn descriptor(&self) -> Descriptor {
+        describe(&self.media_type, &self.manifest)
+    }
+}
+
+fn index_document(manifests: Vec<Descriptor>) -> Result<Bytes, BuildError> {
+    let index = IndexManifest {
+        schema_version: 2,
+        media_type: Some(media_type::OCI_INDEX.to_owned()),
+        manifests,
+    };
+    Ok(Bytes::from(document("index", &index)?))
 }
 
 /// An uncompressed tar of `files` as bytes: sorted, without times and owners.
@@ -137,6 +216,14 @@ impl BuiltImage {
 /// # Errors
 /// When a path is too long for an archive.
 pub fn archive(files: &BTreeMap<String, impl AsRef<[u8]>>) -> Result<Vec<u8>, BuildError> {
+    layer(files, None)
+}
+
+/// The same; `program` is the one file that may be executed.
+fn layer(
+    files: &BTreeMap<String, impl AsRef<[u8]>>,
+    program: Option<&str>,
+) -> Result<Vec<u8>, BuildError> {
     let mut archive = tar::Builder::new(Vec::new());
     let mut directories = BTreeSet::new();
     let failed = |path: &str| {
@@ -154,7 +241,12 @@ pub fn archive(files: &BTreeMap<String, impl AsRef<[u8]>>) -> Result<Vec<u8>, Bu
             }
         }
         let content = content.as_ref();
-        let mut header = header(EntryType::Regular, 0o644, content.len() as u64);
+        let mode = if Some(path.as_str()) == program {
+            0o755
+        } else {
+            0o644
+        };
+        let mut header = header(EntryType::Regular, mode, content.len() as u64);
         archive
             .append_data(&mut header, path, content)
             .map_err(failed(path))?;
@@ -221,6 +313,53 @@ mod tests {
                 .unwrap()
                 .digest
         );
+    }
+
+    fn program() -> BuiltImage {
+        let files = BTreeMap::from([
+            ("etc/ssl/ca.crt".to_owned(), b"ca".to_vec()),
+            ("app".to_owned(), b"program".to_vec()),
+        ]);
+        let program = Program {
+            path: "app".to_owned(),
+            platform: Platform::new("linux", "arm64"),
+            user: "65532:65532".to_owned(),
+        };
+        BuiltImage::program(&files, &BTreeMap::new(), &program).unwrap()
+    }
+
+    #[test]
+    fn a_program_may_be_executed_and_is_for_its_platform() {
+        let image = program();
+        let config: Value = serde_json::from_slice(&image.blobs[0].1).unwrap();
+        assert_eq!(config["architecture"], "arm64");
+        assert_eq!(config["config"]["User"], "65532:65532");
+        assert_eq!(config["config"]["Entrypoint"], json!(["/app"]));
+        let plain = flate2::read::GzDecoder::new(&image.blobs[1].1[..]);
+        let mut archive = tar::Archive::new(plain);
+        let mut modes = BTreeMap::new();
+        for entry in archive.entries().unwrap() {
+            let entry = entry.unwrap();
+            let path = entry.path().unwrap().display().to_string();
+            modes.insert(path, entry.header().mode().unwrap());
+        }
+        assert_eq!((modes["app"], modes["etc/ssl/ca.crt"]), (0o755, 0o644));
+    }
+
+    #[test]
+    fn an_index_names_its_images_by_platform() {
+        let image = program();
+        let platform = Platform::new("linux", "arm64");
+        let index = BuiltImage::index(vec![(platform.clone(), image.clone())]).unwrap();
+        let read: IndexManifest = serde_json::from_slice(&index.manifest).unwrap();
+        assert_eq!(read.manifests[0].platform, Some(platform));
+        assert_eq!(read.manifests[0].digest, image.digest);
+        let layout = index.layout(None).unwrap();
+        // Its mark, its index, the index of platforms, a manifest, a configuration, a layer.
+        assert_eq!(layout.len(), 6);
+        let top: IndexManifest = serde_json::from_slice(&layout["index.json"]).unwrap();
+        assert_eq!(top.manifests[0].media_type, media_type::OCI_INDEX);
+        assert_eq!(top.manifests[0].digest, index.digest);
     }
 
     #[test]

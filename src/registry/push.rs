@@ -1,6 +1,7 @@
 //! Uploading an image: each blob that the registry has not yet, then the manifest.
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::header::LOCATION;
 use http::{Method, StatusCode};
 use reqwest::Response;
@@ -12,11 +13,10 @@ use super::error::{Fault, Operation, RegistryError};
 use super::transport::{Access, Call, Where};
 use super::{RegistryClient, failed};
 use crate::oci::digest::Digest;
-use crate::oci::manifest::media_type;
 use crate::oci::reference::{CanonicalReference, Reference};
 
 impl RegistryClient {
-    /// Uploads `image` under the tag (or the digest, if it is the right one) of `reference`.
+    /// Uploads an image, or an index with all its images, under the tag (or the digest, if it is the right one) of `reference`.
     ///
     /// Mirrors are for pulling; a push goes to the registry itself.
     ///
@@ -32,11 +32,6 @@ impl RegistryClient {
             let endpoint = &endpoint;
             move |fault| failed(operation, reference, vec![self.attempt(endpoint, fault)])
         };
-        for (descriptor, bytes) in &image.blobs {
-            self.push_blob(&endpoint, &descriptor.digest, bytes)
-                .await
-                .map_err(fail(Operation::WriteBlob))?;
-        }
         if let Some(expected) = reference.canonical().map(|canonical| canonical.digest)
             && expected != image.digest
         {
@@ -46,16 +41,50 @@ impl RegistryClient {
                 actual,
             }));
         }
-        let path = format!("manifests/{}", reference.target());
+        let name = reference.target().to_string();
+        self.push_tree(&endpoint, image, &name)
+            .await
+            .map_err(|(operation, fault)| fail(operation)(fault))?;
+        Ok(reference.with_digest(image.digest.clone()))
+    }
+
+    /// Uploads what a manifest names, and then the manifest: a registry takes none that leads nowhere.
+    fn push_tree<'a>(
+        &'a self,
+        endpoint: &'a Endpoint,
+        image: &'a BuiltImage,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), (Operation, Fault)>> {
+        Box::pin(async move {
+            for part in &image.images {
+                self.push_tree(endpoint, part, part.digest.as_str()).await?;
+            }
+            for (descriptor, bytes) in &image.blobs {
+                self.push_blob(endpoint, &descriptor.digest, bytes)
+                    .await
+                    .map_err(|fault| (Operation::WriteBlob, fault))?;
+            }
+            self.push_manifest(endpoint, image, name)
+                .await
+                .map_err(|fault| (Operation::WriteManifest, fault))
+        })
+    }
+
+    async fn push_manifest(
+        &self,
+        endpoint: &Endpoint,
+        image: &BuiltImage,
+        name: &str,
+    ) -> Result<(), Fault> {
+        let path = format!("manifests/{name}");
         let call = Call {
             method: Method::PUT,
             access: Access::Push,
-            body: Some((media_type::OCI_MANIFEST, image.manifest.clone())),
+            body: Some((&image.media_type, image.manifest.clone())),
             ..Call::get(&path)
         };
-        let sent = self.transport.send(&endpoint, &call).await;
-        sent.map_err(fail(Operation::WriteManifest))?;
-        Ok(reference.with_digest(image.digest.clone()))
+        self.transport.send(endpoint, &call).await?;
+        Ok(())
     }
 
     async fn push_blob(

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::oci::digest::Digest;
 use crate::oci::manifest::{Descriptor, ImageManifest, Manifest, Platform, labels};
+use crate::registry::build::BuiltImage;
 use crate::store::unpack::Limits;
 use crate::store::{Added, ContentStore, UnpackedImage, Wanted};
 
@@ -136,6 +137,51 @@ pub(super) fn unpack(directory: &Path, store: &ContentStore) -> anyhow::Result<U
             Added::Elsewhere(more) => wanted = more,
         }
     }
+}
+
+/// Everything of the layout in `directory`: its image, or its index with all images.
+///
+/// # Errors
+/// When it is not whole, or holds several images that no index joins.
+pub(super) fn whole(directory: &Path) -> anyhow::Result<BuiltImage> {
+    let Manifest::Index(index) = Manifest::parse(&read(&directory.join(INDEX))?, None)? else {
+        bail!("{INDEX} is no index");
+    };
+    let [only] = index.manifests.as_slice() else {
+        let count = index.manifests.len();
+        bail!(
+            "the layout holds {count} images under no common index, so which one to push cannot be told"
+        );
+    };
+    part(directory, only, DEPTH)
+}
+
+fn part(directory: &Path, descriptor: &Descriptor, depth: usize) -> anyhow::Result<BuiltImage> {
+    let manifest = document(directory, descriptor)?;
+    let (mut blobs, mut images) = (Vec::new(), Vec::new());
+    match Manifest::parse(&manifest, Some(&descriptor.media_type))? {
+        Manifest::Image(image) => {
+            for blob in [&image.config].into_iter().chain(&image.layers) {
+                let path = verified(directory, blob)?;
+                let bytes =
+                    fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+                blobs.push((blob.clone(), bytes.into()));
+            }
+        }
+        Manifest::Index(_) if depth == 0 => bail!("the indexes of the layout lead nowhere"),
+        Manifest::Index(index) => {
+            for descriptor in &index.manifests {
+                images.push(part(directory, descriptor, depth - 1)?);
+            }
+        }
+    }
+    Ok(BuiltImage {
+        media_type: descriptor.media_type.clone(),
+        manifest: manifest.into(),
+        digest: descriptor.digest.clone(),
+        blobs,
+        images,
+    })
 }
 
 fn image_of(
