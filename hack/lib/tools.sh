@@ -106,7 +106,7 @@ tool_version() {
     timeout 10 "$2" "${arguments[@]}" 2>&1 || true
 }
 
-# go_build MODULE PACKAGE LDFLAGS TARGET builds in the module's folder and renames into place.
+# go_build MODULE PACKAGE LDFLAGS TARGET builds in the module's folder and renames into place. With TAGS, and with C if CGO is 1.
 go_build() {
     local temporary log
     command -v go >/dev/null || { say; die "go is needed to build the control plane: install Go $(go_needed) or newer (https://go.dev/dl/)"; }
@@ -115,8 +115,8 @@ go_build() {
     if ! (
         cd "$hack/tools/$1"
         unset GOOS GOARCH GOEXPERIMENT GOWORK
-        GOWORK=off CGO_ENABLED=0 GOFLAGS='-mod=readonly -buildvcs=false' \
-            go build -trimpath -ldflags "$3" -o "$temporary" "$2"
+        GOWORK=off CGO_ENABLED=${CGO:-0} GOFLAGS='-mod=readonly -buildvcs=false' \
+            go build -trimpath -tags "${TAGS:-}" -ldflags "$3" -o "$temporary" "$2"
     ) >"$log" 2>&1; then
         say failed
         tail -n 15 "$log" >&2

@@ -31,15 +31,23 @@ type authority struct {
 	key         crypto.Signer
 }
 
+// registryName is by which Pods reach the registry.
+const registryName = "registry.kube-system.svc"
+
 // certs writes what the parts of a control plane need to know each other: PEM files below args[0].
-// args[1] is the first address of the Service range, where the API server calls itself `kubernetes`.
+// args[1] is the first address of the Service range, where the API server calls itself `kubernetes`; args[2] and args[3], if there
+// is a real node, are its name and address.
 func certs(args []string) error {
-	if len(args) != 2 {
-		return errors.New("expected DIR SERVICE_ADDRESS")
+	if len(args) != 2 && len(args) != 4 {
+		return errors.New("expected DIR SERVICE_ADDRESS [NODE NODE_ADDRESS]")
 	}
-	dir, service := args[0], net.ParseIP(args[1])
-	if service == nil {
-		return errors.New("not an IP address: " + args[1])
+	dir, addresses := args[0], []net.IP{net.IPv4(127, 0, 0, 1)}
+	for i := 1; i < len(args); i += 2 {
+		address := net.ParseIP(args[i])
+		if address == nil {
+			return errors.New("not an IP address: " + args[i])
+		}
+		addresses = append(addresses, address)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -52,16 +60,34 @@ func certs(args []string) error {
 	if err != nil {
 		return err
 	}
-	loopbackAddress := net.IPv4(127, 0, 0, 1)
 	names := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+	if len(args) == 4 {
+		if err := nodeCerts(cluster, dir, args[2], addresses); err != nil {
+			return err
+		}
+	}
 	return errors.Join(
-		cluster.issue(dir, "kube-apiserver", pkix.Name{CommonName: "kube-apiserver"}, names, loopbackAddress, service),
+		cluster.issue(dir, "kube-apiserver", pkix.Name{CommonName: "kube-apiserver"}, names, addresses...),
 		cluster.issue(dir, "admin", pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}}, nil),
 		cluster.issue(dir, "kube-controller-manager", pkix.Name{CommonName: "system:kube-controller-manager"}, nil),
 		cluster.issue(dir, "kube-scheduler", pkix.Name{CommonName: "system:kube-scheduler"}, nil),
 		cluster.issue(dir, "kwok", pkix.Name{CommonName: "kwok", Organization: []string{"system:masters"}}, nil),
 		proxy.issue(dir, "front-proxy-client", pkix.Name{CommonName: "front-proxy-client"}, nil),
 		serviceAccountKey(dir),
+	)
+}
+
+// nodeCerts writes what a real node needs, too; its address is the last one.
+func nodeCerts(cluster *authority, dir, node string, addresses []net.IP) error {
+	masters := []string{"system:masters"}
+	kubelet := pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}
+	registry := []string{registryName, registryName + ".cluster.local", "localhost"}
+	return errors.Join(
+		cluster.issue(dir, "kubelet", kubelet, []string{node}, addresses[len(addresses)-1]),
+		cluster.issue(dir, "kube-apiserver-kubelet-client", pkix.Name{CommonName: "kube-apiserver-kubelet-client", Organization: masters}, nil),
+		cluster.issue(dir, "kube-proxy", pkix.Name{CommonName: "system:kube-proxy"}, nil),
+		cluster.issue(dir, "coredns", pkix.Name{CommonName: "coredns", Organization: masters}, nil),
+		cluster.issue(dir, "registry", pkix.Name{CommonName: "registry"}, registry, addresses...),
 	)
 }
 

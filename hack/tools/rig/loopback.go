@@ -29,15 +29,15 @@ func loopback(args []string) error {
 	if destination == nil {
 		return fmt.Errorf("not an IPv4 range: %s", args[0])
 	}
+	if err := bringUp("lo"); err != nil {
+		return err
+	}
 	lo, err := net.InterfaceByName("lo")
 	if err != nil {
 		return err
 	}
-	if err := request(syscall.RTM_NEWLINK, 0, linkUp(lo.Index)); err != nil {
-		return fmt.Errorf("cannot bring lo up: %w", err)
-	}
 	ones, _ := network.Mask.Size()
-	route := localRoute(destination, byte(ones), lo.Index)
+	route := route(syscall.RT_TABLE_LOCAL, syscall.RTN_LOCAL, destination, byte(ones), lo.Index)
 	if err := request(syscall.RTM_NEWROUTE, syscall.NLM_F_CREATE|syscall.NLM_F_REPLACE, route); err != nil {
 		return fmt.Errorf("cannot route %s to lo: %w", network, err)
 	}
@@ -54,25 +54,29 @@ func linkUp(index int) []byte {
 	return message
 }
 
-// localRoute is a struct rtmsg with a destination and a device.
-func localRoute(destination net.IP, prefix byte, index int) []byte {
-	message := []byte{
-		syscall.AF_INET, prefix, 0, 0,
-		syscall.RT_TABLE_LOCAL, syscall.RTPROT_BOOT, syscall.RT_SCOPE_HOST, syscall.RTN_LOCAL,
-		0, 0, 0, 0,
+// route is a struct rtmsg with a destination and a device.
+func route(table, kind byte, destination net.IP, prefix byte, index int) []byte {
+	scope := byte(syscall.RT_SCOPE_LINK)
+	if kind == syscall.RTN_LOCAL {
+		scope = syscall.RT_SCOPE_HOST
 	}
+	message := []byte{syscall.AF_INET, prefix, 0, 0, table, syscall.RTPROT_BOOT, scope, kind, 0, 0, 0, 0}
 	message = append(message, attribute(syscall.RTA_DST, destination)...)
 	device := make([]byte, 4)
 	binary.NativeEndian.PutUint32(device, uint32(index))
 	return append(message, attribute(syscall.RTA_OIF, device)...)
 }
 
-// attribute is a struct rtattr; both values that are used here are four bytes, so no padding is needed.
+// attribute is a struct rtattr, padded to a multiple of four bytes.
 func attribute(kind uint16, value []byte) []byte {
-	header := make([]byte, routeAttributeHeader)
-	binary.NativeEndian.PutUint16(header, uint16(routeAttributeHeader+len(value)))
-	binary.NativeEndian.PutUint16(header[2:], kind)
-	return append(header, value...)
+	message := make([]byte, routeAttributeHeader)
+	binary.NativeEndian.PutUint16(message, uint16(routeAttributeHeader+len(value)))
+	binary.NativeEndian.PutUint16(message[2:], kind)
+	message = append(message, value...)
+	for len(message)%routeAttributeHeader != 0 {
+		message = append(message, 0)
+	}
+	return message
 }
 
 // request sends one netlink message and waits for the kernel's verdict on it.

@@ -122,3 +122,27 @@ func certificate(t *testing.T, dir, file string) *x509.Certificate {
 	}
 	return parsed
 }
+
+func TestARealNodeHasCertificatesOfItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	if err := certs([]string{dir, "10.96.0.1", "local", "10.97.0.2"}); err != nil {
+		t.Fatal(err)
+	}
+	for file, name := range map[string]string{"kubelet": "10.97.0.2", "registry": registryName, "kube-apiserver": "10.97.0.2"} {
+		if err := certificate(t, dir, file).VerifyHostname(name); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := certificate(t, dir, "kubelet").Subject.String(); got != "CN=system:node:local,O=system:nodes" {
+		t.Error(got)
+	}
+}
+
+func TestAttributesArePadded(t *testing.T) {
+	if got := len(attribute(1, []byte("node0\x00"))); got != 12 {
+		t.Errorf("%d bytes", got)
+	}
+	if got := attribute(1, []byte("node0\x00"))[0]; got != 10 {
+		t.Errorf("length %d", got)
+	}
+}

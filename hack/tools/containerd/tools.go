@@ -1,0 +1,9 @@
+//go:build tools
+
+// Package tools names the commands that the real node of the local control plane builds from this module.
+package tools
+
+import (
+	_ "github.com/containerd/containerd/v2/cmd/containerd"
+	_ "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"
+)
