@@ -3,7 +3,7 @@
 //! ```text
 //! every replica:  watches → what is on disk is served → follows the leader's choice of catalog content
 //! the leader:     alone, policies in force, lease → all reconcilers
-//! stop:           queues drain → lease is given back → content server drains
+//! stop:           queues drain → lease is given back → content server goes on for a moment, then drains ([`stop`])
 //! ```
 
 #![expect(
@@ -19,6 +19,7 @@ pub mod health;
 pub mod lease;
 pub mod memory;
 pub mod metrics;
+mod stop;
 pub mod telemetry;
 
 use std::path::Path;
@@ -31,11 +32,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher;
 use kube::{Api, Client, Config, ResourceExt};
 use prometheus_client::registry::Registry;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -58,10 +58,11 @@ use crate::identity::{ExcludedNamespaces, Identity};
 use crate::runtime::arguments::{AccountPolicy, RunArguments};
 use crate::runtime::health::Readiness;
 use crate::runtime::lease::{Kept, LEASE_DURATION, RENEW_DEADLINE, Seat};
+use crate::runtime::stop::Stop;
 use crate::serve::{self, Served};
 
-/// How long the reconcilers may go on after a stop before they are cut off.
-const DRAIN: Duration = Duration::from_secs(10);
+/// How long the reconcilers may go on after a stop before they are cut off: somebody else waits to go on, and can from anywhere.
+const DRAIN: Duration = Duration::from_secs(1);
 /// The same when the lease is lost: until then nobody else can have taken it.
 const DRAIN_LOST: Duration = LEASE_DURATION.saturating_sub(RENEW_DEADLINE);
 /// Catalogs looked at at the same time: most wait for a registry, and those that work take turns in `fetch`.
@@ -114,8 +115,8 @@ pub enum RunError {
 /// When something that every part needs is missing, or the lease was lost.
 pub async fn run(arguments: RunArguments) -> Result<(), RunError> {
     telemetry::start(&arguments.log_level, arguments.log_format)?;
-    let stop = CancellationToken::new();
-    stop_on_signals(&stop)?;
+    let readiness = Readiness::default();
+    let stop = Stop::on_signals(&readiness).map_err(RunError::Signal)?;
     let config = config(arguments.kubeconfig.as_deref()).await?;
     let namespace = arguments.system_namespace.clone().unwrap_or_else(|| {
         match config.default_namespace.as_str() {
@@ -127,23 +128,10 @@ pub async fn run(arguments: RunArguments) -> Result<(), RunError> {
     let client = connect(config).map_err(|error| RunError::Config(error.into()))?;
     gate::check_server(&client).await?;
     info!(version = env!("CARGO_PKG_VERSION"), namespace, "starting");
-    let parts = Parts::start(&arguments, client, namespace, stop.clone()).await?;
-    let led = parts.lead(&arguments).await;
-    stop.cancel();
-    led
-}
-
-fn stop_on_signals(stop: &CancellationToken) -> Result<(), RunError> {
-    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-        let mut received = signal(kind).map_err(RunError::Signal)?;
-        let stop = stop.clone();
-        tokio::spawn(async move {
-            if received.recv().await.is_some() {
-                info!("stopping");
-                stop.cancel();
-            }
-        });
-    }
+    let (parts, catalogs) = Parts::start(&arguments, client, namespace, readiness, &stop).await?;
+    parts.lead(&arguments).await?;
+    stop.work.cancel();
+    stop.end_serving(catalogs).await;
     Ok(())
 }
 
@@ -187,12 +175,17 @@ impl Parts {
         arguments: &RunArguments,
         client: Client,
         namespace: String,
-        stop: CancellationToken,
-    ) -> Result<Self, RunError> {
-        let readiness = Readiness::default();
+        readiness: Readiness,
+        order: &Stop,
+    ) -> Result<(Self, JoinHandle<()>), RunError> {
+        let Stop {
+            work: stop,
+            serving,
+            ..
+        } = order.clone();
         readiness.hold("catalogs", "not read yet");
         let probes = arguments.health_probe_bind_address;
-        let bound = health::serve(probes, readiness.clone(), stop.clone())
+        let bound = health::serve(probes, readiness.clone(), serving.clone())
             .await
             .map_err(|error| RunError::Bind(probes.to_string(), error))?;
         info!(address = %bound, "serving probes");
@@ -249,12 +242,12 @@ impl Parts {
         });
         // Only this fills it, once.
         _ = context.set(catalogs.clone());
-        content::serve_catalogs(
+        let server = content::serve_catalogs(
             arguments,
             &catalogs.external_address,
             catalogs.served.clone(),
             requests,
-            &stop,
+            &serving,
         )
         .await?;
         content::restore(&catalogs, &catalog_informer, &readiness).await;
@@ -279,7 +272,7 @@ impl Parts {
             let ctx = catalogs.clone();
             move |catalog| cluster_catalog::reconcile(catalog, ctx.clone())
         };
-        serve_metrics(arguments, registry, &stop).await?;
+        serve_metrics(arguments, registry, &serving).await?;
         let work = Work {
             controller: Controller::ClusterCatalog,
             concurrency: CATALOG_CONCURRENCY,
@@ -296,7 +289,7 @@ impl Parts {
             extensions: extension_listener,
             sets: set_listener,
         };
-        Ok(Self {
+        let parts = Self {
             client,
             namespace,
             instance,
@@ -309,7 +302,8 @@ impl Parts {
             extensions,
             sets,
             metrics,
-        })
+        };
+        Ok((parts, server))
     }
 
     /// Waits until this replica may lead, leads until told to stop, and gives the lease back.

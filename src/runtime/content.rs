@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use kube::ResourceExt as _;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -41,7 +42,7 @@ pub(super) async fn serve_catalogs(
     served: Served,
     metrics: serve::Metrics,
     stop: &CancellationToken,
-) -> Result<(), RunError> {
+) -> Result<JoinHandle<()>, RunError> {
     let host = external_address
         .rsplit_once(':')
         .map_or(external_address, |(host, _port)| host);
@@ -64,10 +65,10 @@ pub(super) async fn serve_catalogs(
         profile: arguments.tls_profile,
         metrics,
     };
-    serve::start(options, served, stop.clone())
+    let (_address, task) = serve::start(options, served, stop.clone())
         .await
         .map_err(|error| RunError::Serve(error.into()))?;
-    Ok(())
+    Ok(task)
 }
 
 pub(super) async fn storage(arguments: &RunArguments) -> Result<(Fetcher, CatalogStore), RunError> {

@@ -13,12 +13,16 @@
     reason = "the lease lives in the API server and in time"
 )]
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +36,7 @@ pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// The time between two renewals, and between two looks at somebody else's lease while it is far from expiring.
 pub const RENEW_PERIOD: Duration = Duration::from_secs(4);
-/// The time between two looks of who waits; a released lease is seen after this at the latest.
+/// The time between two looks of who waits; a released lease is seen at once where it can be watched, else after this.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 /// How every identity of ours begins; whoever holds the lease with another one is another controller.
 pub const IDENTITY_PREFIX: &str = "oxolm_";
@@ -117,6 +121,7 @@ impl Seat {
         mut on_wait: impl FnMut(&str),
     ) -> Option<Instant> {
         let mut seen = Seen::default();
+        let mut released = pin!(self.released());
         loop {
             let asked = Instant::now();
             let attempt = tokio::time::timeout(self.timing.renew_deadline, self.attempt(&mut seen));
@@ -145,8 +150,24 @@ impl Seat {
             tokio::select! {
                 () = stop.cancelled() => return None,
                 () = tokio::time::sleep(self.timing.retry) => {}
+                Some(()) = released.next() => {}
             }
         }
+    }
+
+    /// Tells whenever the lease is given back or deleted; nothing where it cannot be watched.
+    fn released(&self) -> impl Stream<Item = ()> + use<> {
+        let config =
+            watcher::Config::default().fields(&format!("metadata.name={}", keys::LEASE_NAME));
+        let events = watcher(self.api.clone(), config).default_backoff();
+        events.filter_map(async |event| match event {
+            Ok(watcher::Event::Apply(lease)) => {
+                let holder = lease.spec.and_then(|spec| spec.holder_identity);
+                holder.unwrap_or_default().is_empty().then_some(())
+            }
+            Ok(watcher::Event::Delete(_)) => Some(()),
+            _ => None,
+        })
     }
 
     /// One attempt to take or renew; `Some` names who holds it.

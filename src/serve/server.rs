@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -34,8 +34,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much of an answer waits beside the piece that is being sent, and how large the head of a request may be, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How long answers may go on after the end was ordered, as in the reference.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long answers may go on after the end was ordered: a Pod has 30 s in all, and some have passed by then.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long to wait after the system refused a connection (too many open files).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -80,7 +80,8 @@ pub struct Options {
     pub metrics: Metrics,
 }
 
-/// Serves from a task of its own until `stop`; returns the address that it is bound to.
+/// Serves from a task of its own until `stop`; returns the address that it is bound to, and the task, which ends when open
+/// answers have.
 ///
 /// # Errors
 /// As [`ContentServer::bind`].
@@ -88,12 +89,11 @@ pub async fn start(
     options: Options,
     served: Served,
     stop: CancellationToken,
-) -> Result<SocketAddr, ServeError> {
+) -> Result<(SocketAddr, JoinHandle<()>), ServeError> {
     let server = ContentServer::bind(options, served).await?;
     let address = server.address();
     info!(%address, "serving catalogs");
-    tokio::spawn(server.run(stop));
-    Ok(address)
+    Ok((address, tokio::spawn(server.run(stop))))
 }
 
 /// The content server, bound to its address. Connections wait until it runs.
