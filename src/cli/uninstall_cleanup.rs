@@ -89,8 +89,9 @@ fn refusal(names: &[String]) -> String {
     };
     format!(
         "oxolm cannot be removed: {count} {verb} still there: {}. Delete what is no longer wanted (kubectl delete \
-         clusterextension NAME); to leave it installed with nobody to maintain it, use --force (in the chart: \
-         --set uninstall.force=true in a helm upgrade before).",
+         clusterextension NAME) and try again; to leave it installed with nobody to maintain it, use --force (with helm: \
+         helm uninstall --no-hooks). Nothing was removed, but helm takes no upgrade of this release until helm rollback \
+         RELEASE REVISION, with the newest revision of helm history, has put it right.",
         listed(names)
     )
 }
