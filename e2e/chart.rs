@@ -9,14 +9,14 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use oxolm::api::condition::ConditionType;
 use serde_json::Value;
 
-use crate::harness::cluster::{RELEASE, SYSTEM_NAMESPACE, install_chart};
+use crate::harness::cluster::{RELEASE, SYSTEM_NAMESPACE, helm, install_chart};
 use crate::harness::controller::{entrance, kubeconfig};
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
@@ -41,7 +41,7 @@ pub(crate) async fn installed_upgraded_rolled_back_and_uninstalled(
     }
 
     checked(&stage, "before", "uninstall-cleanup", 1, "chart").await?;
-    run_helm(&[
+    helm(&[
         "upgrade",
         RELEASE,
         &chart(),
@@ -59,7 +59,7 @@ pub(crate) async fn installed_upgraded_rolled_back_and_uninstalled(
     .await?;
     // Nobody writes any more.
     stage.cluster.controller.kill()?;
-    run_helm(&["uninstall", RELEASE, "--wait"]).await?;
+    helm(&["uninstall", RELEASE, "--wait"]).await?;
     let left = checked(&stage, "after", "uninstall-cleanup", 0, "").await?;
     is_untouched(&stage).await?;
     ensure!(
@@ -68,12 +68,12 @@ pub(crate) async fn installed_upgraded_rolled_back_and_uninstalled(
     );
 
     let older = OlderChart::make()?;
-    run_helm(&["install", RELEASE, &older.path(), "--set", "replicas=0"]).await?;
+    helm(&["install", RELEASE, &older.path(), "--set", "replicas=0"]).await?;
     is_untouched(&stage).await?;
-    run_helm(&["upgrade", RELEASE, &chart(), "--set", "replicas=0"]).await?;
+    helm(&["upgrade", RELEASE, &chart(), "--set", "replicas=0"]).await?;
     ensure!(labelled(&stage).await? == current_label(), "upgraded");
     is_untouched(&stage).await?;
-    run_helm(&["rollback", RELEASE, "1", "--wait"]).await?;
+    helm(&["rollback", RELEASE, "1", "--wait"]).await?;
     ensure!(labelled(&stage).await? == "oxolm-0.0.1", "rolled back");
     is_untouched(&stage).await?;
 
@@ -103,20 +103,6 @@ pub(crate) async fn installed_upgraded_rolled_back_and_uninstalled(
 fn chart() -> String {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/oxolm");
     chart.display().to_string()
-}
-
-async fn run_helm(arguments: &[&str]) -> anyhow::Result<String> {
-    let mut helm = Command::new("helm");
-    helm.args(arguments).args(["--namespace", SYSTEM_NAMESPACE]);
-    let output = finished(helm).await?;
-    if !output.status.success() {
-        bail!(
-            "helm {}: {}",
-            arguments.join(" "),
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 async fn finished(mut command: Command) -> anyhow::Result<Output> {
@@ -289,7 +275,7 @@ async fn hook_manifests(hook: &str) -> anyhow::Result<Vec<Value>> {
         _ => "templates/uninstall.yaml",
     };
     let values = tempfile::NamedTempFile::new()?;
-    let installed = run_helm(&["get", "values", RELEASE, "-o", "json"]).await;
+    let installed = helm(&["get", "values", RELEASE, "-o", "json"]).await;
     // Once it is uninstalled, the defaults.
     fs::write(
         values.path(),
@@ -307,7 +293,7 @@ async fn hook_manifests(hook: &str) -> anyhow::Result<Vec<Value>> {
         "--show-only",
         file,
     ];
-    let text = run_helm(&arguments).await?;
+    let text = helm(&arguments).await?;
     let documents = oxolm::fbc::yaml::documents(text.as_bytes());
     let all: Result<Vec<Value>, _> = documents.collect();
     Ok(all?.into_iter().filter(|one| !one.is_null()).collect())

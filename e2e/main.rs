@@ -25,6 +25,7 @@ mod harness;
 mod install;
 mod lifecycle;
 mod measure;
+mod node;
 mod openshift;
 mod recover;
 mod rendering;
@@ -42,7 +43,7 @@ mod webhooks;
 
 use std::process::ExitCode;
 
-use crate::harness::{Story, one_by_one, side_by_side, story};
+use crate::harness::{Cluster, Story, one_by_one, side_by_side, story};
 
 /// Told before oxolm runs, for it would answer to the objects of these stories.
 const FIRST: &[Story] = &[
@@ -303,6 +304,9 @@ const STOPPING: &[Story] = &[
 /// Told when all others are over: it reads what they left in the audit log.
 const LAST: &[Story] = &[story!("audit::who_wrote_what", audit::who_wrote_what)];
 
+/// What stories cannot wait ten minutes for.
+const ARGUMENTS: &[&str] = &["--reread-period", "20s"];
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -315,11 +319,18 @@ async fn main() -> ExitCode {
     if arguments.first().is_some_and(|first| first == "faults") {
         return faults::run(&arguments[1..]).await;
     }
+    if arguments.first().is_some_and(|first| first == "node") {
+        return node::run(arguments[1..].to_vec()).await;
+    }
+    if arguments.first().is_some_and(|first| first == "reader") {
+        return node::run_reader(&arguments[1..]).await;
+    }
     let chapters = [
         side_by_side(FIRST),
         side_by_side(STORIES),
         one_by_one(STOPPING),
         one_by_one(LAST),
     ];
-    harness::run(&chapters, arguments).await
+    let prepare = async || Cluster::prepare(ARGUMENTS).await;
+    harness::run(&chapters, arguments, prepare).await
 }

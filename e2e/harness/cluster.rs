@@ -1,6 +1,5 @@
 //! The control plane that the stories run on, with the chart installed.
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,16 +39,19 @@ impl Cluster {
     /// # Errors
     /// When there is no cluster, no helm, or the chart cannot be installed.
     pub(crate) async fn prepare(arguments: &[&str]) -> anyhow::Result<Self> {
-        // A second installation of the same provider changes nothing.
-        _ = rustls::crypto::ring::default_provider().install_default();
-        if std::env::var_os("KUBECONFIG").is_none() {
-            bail!(
-                "KUBECONFIG is not set: run hack/test e2e, or eval \"$(hack/cluster env)\" first"
-            );
-        }
-        let client = Client::try_from(Config::infer().await.context("cannot read KUBECONFIG")?)?;
+        let client = administrator().await?;
         install_chart(&client).await?;
         let controller = Arc::new(Controller::prepare(&client, arguments).await?);
+        Ok(Self { client, controller })
+    }
+
+    /// Connects as `KUBECONFIG` says, and installs the chart with these options of helm; oxolm runs in its Pods.
+    ///
+    /// # Errors
+    /// When there is no cluster, no helm, or the chart cannot be installed.
+    pub(crate) async fn prepare_in_pods(client: Client, options: &[&str]) -> anyhow::Result<Self> {
+        install_chart_with(&client, options).await?;
+        let controller = Arc::new(Controller::in_pods()?);
         Ok(Self { client, controller })
     }
 
@@ -65,14 +67,28 @@ impl Cluster {
     }
 }
 
-/// Installs the chart, or upgrades to it, its Deployment scaled to nothing, and waits until its API is served.
-pub(crate) async fn install_chart(client: &Client) -> anyhow::Result<()> {
-    let chart = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("charts/oxolm");
+/// A client of the cluster's administrator.
+///
+/// # Errors
+/// When `KUBECONFIG` is not set or leads nowhere.
+pub(crate) async fn administrator() -> anyhow::Result<Client> {
+    // A second installation of the same provider changes nothing.
+    _ = rustls::crypto::ring::default_provider().install_default();
+    if std::env::var_os("KUBECONFIG").is_none() {
+        bail!("KUBECONFIG is not set: run hack/test e2e, or eval \"$(hack/cluster env)\" first");
+    }
+    let config = Config::infer().await.context("cannot read KUBECONFIG")?;
+    Ok(Client::try_from(config)?)
+}
+
+/// Runs helm for the release in its namespace; what it prints.
+///
+/// # Errors
+/// When it cannot be run, does not end, or says no.
+pub(crate) async fn helm(arguments: &[&str]) -> anyhow::Result<String> {
     let mut helm = Command::new("helm");
-    helm.args(["upgrade", "--install", RELEASE])
-        .arg(chart)
-        .args(["--namespace", SYSTEM_NAMESPACE, "--create-namespace"])
-        .args(["--set", "replicas=0"])
+    helm.args(arguments)
+        .args(["--namespace", SYSTEM_NAMESPACE])
         .stdin(Stdio::null());
     let helm = tokio::task::spawn_blocking(move || helm.output());
     let output = tokio::time::timeout(HELM_DEADLINE, helm)
@@ -83,6 +99,19 @@ pub(crate) async fn install_chart(client: &Client) -> anyhow::Result<()> {
     if !output.status.success() {
         bail!("helm: {}", String::from_utf8_lossy(&output.stderr));
     }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Installs the chart, or upgrades to it, its Deployment scaled to nothing, and waits until its API is served.
+pub(crate) async fn install_chart(client: &Client) -> anyhow::Result<()> {
+    install_chart_with(client, &["--set", "replicas=0"]).await
+}
+
+async fn install_chart_with(client: &Client, options: &[&str]) -> anyhow::Result<()> {
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/oxolm");
+    let mut arguments = vec!["upgrade", "--install", RELEASE, chart, "--create-namespace"];
+    arguments.extend(options);
+    helm(&arguments).await?;
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for plural in ["clustercatalogs", "clusterextensions", "clusterobjectsets"] {
         let name = format!("{plural}.olm.operatorframework.io");

@@ -30,8 +30,8 @@ pub(crate) const CATALOGS_ADDRESS: &str = "0.0.0.0:8443";
 /// The running process. It ends with the stories.
 pub(crate) struct Controller {
     folder: tempfile::TempDir,
-    /// What oxolm is run with.
-    arguments: Vec<String>,
+    /// What oxolm is run with; nothing where the chart's Pods really run.
+    arguments: Option<Vec<String>>,
     child: Mutex<Option<Child>>,
 }
 
@@ -49,7 +49,7 @@ impl Controller {
         let arguments = chart.chain(more).collect();
         let controller = Self {
             folder: tempfile::tempdir()?,
-            arguments,
+            arguments: Some(arguments),
             child: Mutex::new(None),
         };
         fs::create_dir(controller.cache())?;
@@ -61,10 +61,19 @@ impl Controller {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oxolm"));
         command
-            .args(&self.arguments)
+            .args(self.arguments.iter().flatten())
             .arg("--kubeconfig")
             .arg(self.kubeconfig());
         command
+    }
+
+    /// oxolm in the chart's own Pods: nothing to start.
+    pub(crate) fn in_pods() -> anyhow::Result<Self> {
+        Ok(Self {
+            folder: tempfile::tempdir()?,
+            arguments: None,
+            child: Mutex::new(None),
+        })
     }
 
     /// Takes a token of the account that the chart has now.
@@ -75,6 +84,9 @@ impl Controller {
 
     /// Starts oxolm, again or for the first time, on the same cache; waits until it leads.
     pub(crate) async fn restart(&self, client: &Client) -> anyhow::Result<()> {
+        let Some(arguments) = &self.arguments else {
+            return Ok(());
+        };
         let log = File::options().create(true).append(true).open(self.log())?;
         let (mut command, catalogs_address) = match entrance()? {
             Some(enter) => {
@@ -86,7 +98,7 @@ impl Controller {
         };
         let before = holder(client).await?;
         let child = command
-            .args(&self.arguments)
+            .args(arguments)
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
             .arg("--cache-dir")
@@ -167,7 +179,10 @@ impl Controller {
 
     /// The last lines of the log, for failures.
     pub(crate) fn last_lines(&self, count: usize) -> String {
-        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let log = match self.arguments {
+            Some(_) => fs::read_to_string(self.log()).unwrap_or_default(),
+            None => logs_of_pods(count),
+        };
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(count)..].join("\n")
     }
@@ -201,6 +216,19 @@ pub(crate) fn entrance() -> anyhow::Result<Option<String>> {
     }
     let program = std::env::var("OXOLM_CLUSTER_EXEC").context("hack/cluster env prints it")?;
     Ok(Some(program))
+}
+
+/// What the Pods of oxolm said last, as kubectl tells it.
+fn logs_of_pods(count: usize) -> String {
+    let output = Command::new("kubectl")
+        .args(["logs", "--namespace", SYSTEM_NAMESPACE, "--prefix"])
+        .args(["--selector", "app.kubernetes.io/name=oxolm"])
+        .args(["--tail", &count.to_string()])
+        .output();
+    output.map_or_else(
+        |error| error.to_string(),
+        |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
 }
 
 fn leases(client: &Client) -> Api<Lease> {

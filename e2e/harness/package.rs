@@ -12,9 +12,15 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// The name of the catalog's only channel.
     pub(crate) channel: &'static str,
+    /// Where images are pushed to.
     registry: String,
+    /// The same registry, as oxolm reaches it.
+    reached: String,
     folder: tempfile::TempDir,
 }
+
+/// By which Pods of a real node reach the registry, which speaks TLS there.
+const REGISTRY_OF_PODS: &str = "registry.kube-system.svc";
 
 /// One bundle.
 #[derive(Clone)]
@@ -71,10 +77,16 @@ impl Package {
     pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
         let registry = std::env::var("OXOLM_REGISTRY")
             .context("OXOLM_REGISTRY is not set: hack/cluster env prints it")?;
+        let reached = if is_node_real() {
+            REGISTRY_OF_PODS.to_owned()
+        } else {
+            registry.clone()
+        };
         Ok(Self {
             name: name.to_owned(),
             channel: "stable",
             registry,
+            reached,
             folder: tempfile::tempdir()?,
         })
     }
@@ -86,11 +98,18 @@ impl Package {
 
     /// The catalog's reference, by tag.
     pub(crate) fn catalog(&self, tag: &str) -> String {
-        format!("{}/{}/catalog:{tag}", self.registry, self.name)
+        format!("{}/{}/catalog:{tag}", self.reached, self.name)
     }
 
     fn bundle_image(&self, version: &str) -> String {
-        format!("{}/{}/bundle:v{version}", self.registry, self.name)
+        format!("{}/{}/bundle:v{version}", self.reached, self.name)
+    }
+
+    /// Pushes a folder under `reference`; the reference by digest, as oxolm reaches it.
+    async fn push(&self, folder: &Path, reference: &str, kind: &str) -> anyhow::Result<String> {
+        let target = reference.replacen(&self.reached, &self.registry, 1);
+        let pushed = push(folder, &target, &["--kind", kind]).await?;
+        Ok(pushed.replacen(&self.registry, &self.reached, 1))
     }
 
     /// Builds and pushes a bundle; the reference by digest.
@@ -100,7 +119,18 @@ impl Package {
             .path()
             .join(format!("bundle-{}", bundle.version));
         self.write_bundle(&folder, bundle)?;
-        push(&folder, &self.bundle_image(bundle.version), "bundle").await
+        self.push(&folder, &self.bundle_image(bundle.version), "bundle")
+            .await
+    }
+
+    /// Pushes the bundle in `folder` as that of a version.
+    pub(crate) async fn push_bundle_folder(
+        &self,
+        version: &str,
+        folder: &Path,
+    ) -> anyhow::Result<String> {
+        self.push(folder, &self.bundle_image(version), "bundle")
+            .await
     }
 
     /// Builds and pushes a catalog under `tag`; the reference by digest.
@@ -118,7 +148,7 @@ impl Package {
         let folder = self.folder.path().join(format!("catalog-{tag}"));
         fs::create_dir_all(&folder)?;
         fs::write(folder.join("catalog.yaml"), text)?;
-        push(&folder, &self.catalog(tag), "catalog").await
+        self.push(&folder, &self.catalog(tag), "catalog").await
     }
 
     /// Pushes the catalog in `folder`.
@@ -127,7 +157,7 @@ impl Package {
         tag: &str,
         folder: &Path,
     ) -> anyhow::Result<String> {
-        push(folder, &self.catalog(tag), "catalog").await
+        self.push(folder, &self.catalog(tag), "catalog").await
     }
 
     /// File-based catalog content with these entries.
@@ -193,12 +223,23 @@ impl Package {
     }
 }
 
-async fn push(folder: &Path, reference: &str, kind: &str) -> anyhow::Result<String> {
+/// Whether Pods really run on the cluster's node.
+pub(crate) fn is_node_real() -> bool {
+    std::env::var("OXOLM_CLUSTER_NODE").as_deref() == Ok("real")
+}
+
+/// `oxolm image push`; the reference by digest.
+pub(crate) async fn push(
+    source: &Path,
+    reference: &str,
+    options: &[&str],
+) -> anyhow::Result<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oxolm"));
     command
         .args(["image", "push"])
-        .arg(folder)
-        .args([reference, "--kind", kind])
+        .arg(source)
+        .arg(reference)
+        .args(options)
         .stdin(Stdio::null());
     let output = tokio::task::spawn_blocking(move || command.output()).await??;
     if !output.status.success() {

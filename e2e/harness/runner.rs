@@ -68,18 +68,25 @@ pub(crate) const fn one_by_one(stories: &'static [Story]) -> Chapter {
     }
 }
 
-/// Runs the stories that `arguments` choose, and says how it went.
+/// Runs the stories that `arguments` choose, on a cluster that `prepare` gives, and says how it went.
 ///
 /// Arguments as for `cargo test`: parts of names, `--exact`, `--skip PART`, `--list`; other options are ignored, so
 /// that what a person passes to all tests does not hurt.
-pub(crate) async fn run(chapters: &[Chapter; 4], arguments: Vec<String>) -> ExitCode {
+pub(crate) async fn run(
+    chapters: &[Chapter],
+    arguments: Vec<String>,
+    prepare: impl AsyncFnOnce() -> anyhow::Result<Cluster>,
+) -> ExitCode {
     let choice = Choice::parse(arguments);
     let all: usize = chapters.iter().map(|chapter| chapter.stories.len()).sum();
-    let chosen = chapters.map(|chapter| {
-        let stories = chapter.stories.iter().copied();
-        let taken = stories.filter(|story| choice.takes(story.name));
-        (taken.collect::<Vec<Story>>(), chapter.at_once)
-    });
+    let chosen: Vec<(Vec<Story>, usize)> = chapters
+        .iter()
+        .map(|chapter| {
+            let stories = chapter.stories.iter().copied();
+            let taken = stories.filter(|story| choice.takes(story.name));
+            (taken.collect(), chapter.at_once)
+        })
+        .collect();
     let count: usize = chosen.iter().map(|(stories, _)| stories.len()).sum();
     if choice.lists {
         for story in chosen.iter().flat_map(|(stories, _)| stories) {
@@ -90,7 +97,8 @@ pub(crate) async fn run(chapters: &[Chapter; 4], arguments: Vec<String>) -> Exit
     println!("\nrunning {count} tests");
     let started = Instant::now();
     let mut tally = Tally::default();
-    if let Err(error) = tell_all(&chosen, &mut tally).await {
+    let told = async { tell_all(Arc::new(prepare().await?), &chosen, &mut tally).await };
+    if let Err(error) = told.await {
         println!("the cluster is not usable: {error:#}");
         println!(
             "\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out"
@@ -100,12 +108,12 @@ pub(crate) async fn run(chapters: &[Chapter; 4], arguments: Vec<String>) -> Exit
     tally.print(all - count, started.elapsed())
 }
 
-/// What stories cannot wait ten minutes for.
-const ARGUMENTS: &[&str] = &["--reread-period", "20s"];
-
 /// The chapters one after the other. oxolm is started after the first.
-async fn tell_all(chapters: &[(Vec<Story>, usize); 4], tally: &mut Tally) -> anyhow::Result<()> {
-    let cluster = Arc::new(Cluster::prepare(ARGUMENTS).await?);
+async fn tell_all(
+    cluster: Arc<Cluster>,
+    chapters: &[(Vec<Story>, usize)],
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
     for (at, (stories, at_once)) in chapters.iter().enumerate() {
         if at == 1 {
             cluster.controller.restart(&cluster.client).await?;

@@ -338,7 +338,7 @@ async fn start(served: Served, stop: &CancellationToken) -> SocketAddr {
         metrics: serve::Metrics::default(),
     };
     let started = serve::start(options, served, stop.clone()).await;
-    started.expect("the server starts")
+    started.expect("the server starts").0
 }
 
 /// Sends the same bytes over TLS to whoever asks, as fast as rustls can.

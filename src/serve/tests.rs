@@ -599,7 +599,7 @@ async fn profiles_decide_which_tls_is_spoken() {
             metrics: Metrics::default(),
         };
         let stop = CancellationToken::new();
-        let address = start(options, Served::default(), stop.clone())
+        let (address, _task) = start(options, Served::default(), stop.clone())
             .await
             .unwrap();
         let asked = client_of(version).get(format!("https://{address}/")).send();
