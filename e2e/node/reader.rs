@@ -88,7 +88,7 @@ pub(crate) async fn run(arguments: &[String]) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("reader: {error:#}");
+            println!("reader: {error:#}");
             ExitCode::FAILURE
         }
     }

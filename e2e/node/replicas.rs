@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::Api;
 use kube::api::DeleteParams;
-use kube::{Api, ResourceExt as _};
 use oxolm::api::keys;
 use serde_json::json;
 
@@ -115,7 +115,7 @@ impl Scene {
 
     async fn pod_names(&self) -> anyhow::Result<Vec<String>> {
         let pods = pods(&self.stage.cluster.client).await?;
-        Ok(pods.iter().map(|pod| pod.name_any()).collect())
+        Ok(pods.iter().map(kube::ResourceExt::name_any).collect())
     }
 
     /// Something that only a leader does: an object that is deleted comes back; says how long after `since`.

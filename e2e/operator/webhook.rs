@@ -81,12 +81,13 @@ async fn validate(Json(review): Json<Value>) -> Json<Value> {
 async fn convert(Json(review): Json<Value>) -> Json<Value> {
     let request = &review["request"];
     let wanted = &request["desiredAPIVersion"];
-    let (from, to) = match wanted
+    let to_second = wanted
         .as_str()
-        .is_some_and(|version| version.ends_with("/v2"))
-    {
-        true => ("name", "person"),
-        false => ("person", "name"),
+        .is_some_and(|version| version.ends_with("/v2"));
+    let (from, to) = if to_second {
+        ("name", "person")
+    } else {
+        ("person", "name")
     };
     let objects = request["objects"].as_array().cloned().unwrap_or_default();
     let converted: Vec<Value> = objects

@@ -246,10 +246,9 @@ fn is_image(path: &Path) -> std::io::Result<bool> {
 /// When it is damaged or cannot be read.
 pub(super) fn image_on_disk(path: &Path) -> anyhow::Result<Option<BuiltImage>> {
     if path.is_dir() {
-        return match layout::is_layout(path) {
-            true => layout::whole(path).map(Some),
-            false => Ok(None),
-        };
+        return layout::is_layout(path)
+            .then(|| layout::whole(path))
+            .transpose();
     }
     let is_archive =
         layout::is_archive(path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -3,7 +3,10 @@
 //! Who deletes a Pod tells it and the proxies of all nodes at the same time. For a moment some of them go on sending new
 //! connections to it; they are answered.
 
-#![expect(clippy::disallowed_types, reason = "signals come, and time passes")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "signals are waited for by a task, and the environment tells whether this is a Pod"
+)]
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
