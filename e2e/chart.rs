@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use kube::Api;
@@ -22,6 +23,13 @@ use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
 use crate::harness::wait::shape;
 use crate::harness::{Cluster, Outcome, objects};
+
+/// How often a hook is tried: as often as the Job does.
+const ATTEMPTS: usize = 5;
+/// The time between two of them.
+const PAUSE: Duration = Duration::from_secs(2);
+/// The exit code that says that nothing can be told.
+const NOT_USABLE: i32 = 2;
 
 /// What is installed of the package of the story.
 const THING: &str = "apiVersion: chart.example.com/v1\nkind: Thing\nmetadata: {name: mine, namespace: chart}\nspec: {size: 1}\n";
@@ -241,9 +249,18 @@ async fn checked(
             _ => one,
         })
         .collect();
-    let mut command = program()?;
-    command.args(&arguments).env("KUBECONFIG", &config);
-    let output = finished(command).await?;
+    let mut output = None;
+    // The Job tries again what cannot be told yet: right after an upgrade the API server may not serve its definitions.
+    for _ in 0..ATTEMPTS {
+        let mut command = program()?;
+        command.args(&arguments).env("KUBECONFIG", &config);
+        let told = output.insert(finished(command).await?);
+        if told.status.code() != Some(NOT_USABLE) || code == NOT_USABLE {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    let output = output.context("it was run")?;
     objects::delete(&stage.cluster.client, &rights).await?;
     let printed = String::from_utf8(output.stdout)?;
     let complaint = String::from_utf8_lossy(&output.stderr);

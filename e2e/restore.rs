@@ -183,7 +183,14 @@ async fn is_as_before(stage: &Stage, before: &[Value]) -> anyhow::Result<()> {
         },
     )
     .await?;
-    ensure!(stage.uids().await? == before, "nothing is made anew");
+    let (now, paths) = (stage.uids().await?, stage.object_paths());
+    let made_anew: Vec<_> = paths
+        .iter()
+        .zip(now.iter().zip(before))
+        .filter(|(_, (now, before))| now != before)
+        .map(|(path, _)| path)
+        .collect();
+    ensure!(made_anew.is_empty(), "made anew: {made_anew:?}");
     Ok(())
 }
 

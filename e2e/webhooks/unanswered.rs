@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use anyhow::ensure;
+use oxolm::api::ClusterObjectSet;
 use oxolm::api::condition::ConditionType;
 use serde_json::json;
 
 use super::DEFINITIONS;
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
-use crate::harness::wait::message;
+use crate::harness::wait::{self, message, shape};
 use crate::harness::{Cluster, Outcome};
 
 /// An operator that is scaled to zero is as it should be; its webhook has nobody to answer, and that is told. The next
@@ -25,17 +25,15 @@ pub(crate) async fn a_webhook_that_nobody_answers_is_told(
     });
     stage.offer(&bundles[..1]).await?;
     stage.add_extension(&json!({})).await?;
-    let set = stage
-        .until_set(
-            "unanswered-1",
-            ConditionType::Available,
-            "False/ProbeFailure",
-        )
-        .await?;
-    let told = message(&set, ConditionType::Available);
+    // Before that it is told of other objects, which were not ready yet.
     let expected = "Object ValidatingWebhookConfiguration.admissionregistration.k8s.io/v1 unanswered/unanswered.example.com: \
                     Service unanswered/unanswered-manager-service has no ready endpoint";
-    ensure!(told == expected, "{told}");
+    let is_told = |set: &ClusterObjectSet| {
+        shape(set, ConditionType::Available) == "False/ProbeFailure"
+            && message(set, ConditionType::Available) == expected
+    };
+    let (cluster, sets) = (&stage.cluster, stage.sets());
+    wait::until(cluster, &sets, "unanswered-1", expected, is_told).await?;
     stage.offer(&bundles).await?;
     stage.until_installed("1.1.0").await?;
     stage.uninstall().await?;

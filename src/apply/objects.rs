@@ -166,6 +166,21 @@ impl ObjectError {
     }
 }
 
+/// Whether a revision, as the API server knows it, is not on its way out.
+///
+/// What lost its owner to `--cascade=orphan` lost it after the deletion began; so whoever asks after seeing that is told.
+///
+/// # Errors
+/// When the API server does not say.
+pub async fn revision_stays(own: &Client, claim: &Claim) -> Result<bool, RequestError> {
+    let url = request::path(GROUP, VERSION, None, "clusterobjectsets");
+    let live = request::get(own, &url, &claim.name).await?;
+    Ok(live.is_some_and(|live| {
+        let metadata = metadata_of(&live);
+        metadata.uid.as_deref() == Some(claim.uid.as_str()) && metadata.deletion_timestamp.is_none()
+    }))
+}
+
 /// A request about one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -429,15 +444,8 @@ impl Objects<'_> {
     /// An object without owner may just have lost it to `--cascade=orphan`, before we saw that the revision is
     /// deleted. Were it given its old owner again, the garbage collector would delete it.
     async fn confirm(&self, item: &Item) -> Result<(), ObjectError> {
-        let url = request::path(GROUP, VERSION, None, "clusterobjectsets");
-        let read = request::get(self.own, &url, &self.claim.name).await;
-        let live = read.map_err(|source| failed(&item.key, Step::Confirm, source))?;
-        let stays = live.is_some_and(|live| {
-            let metadata = metadata_of(&live);
-            metadata.uid.as_deref() == Some(self.claim.uid.as_str())
-                && metadata.deletion_timestamp.is_none()
-        });
-        if stays {
+        let stays = revision_stays(self.own, self.claim).await;
+        if stays.map_err(|source| failed(&item.key, Step::Confirm, source))? {
             Ok(())
         } else {
             Err(ObjectError::Leaving {

@@ -23,7 +23,7 @@ use crate::api::condition::{ConditionType, Reason, is_true};
 use crate::api::object::ObjectKey;
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::certificates::{Certified, TOLD};
-use crate::apply::objects::Objects;
+use crate::apply::objects::{Objects, revision_stays};
 use crate::apply::permissions::Preflighter;
 use crate::apply::phases::{Content, Left, Pass as PhasesPass, PhasesError, Remembered};
 use crate::apply::secrets::{self, ContentError, Reader};
@@ -82,9 +82,10 @@ impl Step {
     fn unwritten(error: &StepError) -> Self {
         match error {
             StepError::Finalizer { source, .. } if source.is_conflict() => Self::gone(),
-            StepError::Finalizer { .. } | StepError::Own { .. } | StepError::Invalid(_) => {
-                Self::failed(error)
-            }
+            StepError::Finalizer { .. }
+            | StepError::Own { .. }
+            | StepError::Leaving { .. }
+            | StepError::Invalid(_) => Self::failed(error),
         }
     }
 
@@ -113,12 +114,14 @@ enum StepError {
         #[source]
         source: RequestError,
     },
+    #[error("revision {name} is being deleted")]
+    Leaving { name: String },
 }
 
 impl Classify for StepError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::Finalizer { .. } | Self::Own { .. } => Disposition::Retry,
+            Self::Finalizer { .. } | Self::Own { .. } | Self::Leaving { .. } => Disposition::Retry,
             Self::Invalid(_) => Disposition::Terminal(error::Reason::Blocked),
         }
     }
@@ -278,25 +281,30 @@ impl<'a> Work<'a> {
             .await
             .map_err(|error| boxed(Step::failed(&error)))?;
         if !resolved.unowned.is_empty() {
-            let owner = owner_reference(&self.claim);
-            secrets::own(
-                &self.ctx.client,
-                &self.ctx.system_namespace,
-                &resolved.unowned,
-                &owner,
-            )
-            .await
-            .map_err(|source| {
-                boxed(Step::failed(&StepError::Own {
-                    name: self.set.name_any(),
-                    source,
-                }))
-            })?;
+            let owned = self.own_secrets(&resolved.unowned).await;
+            owned.map_err(|error| boxed(Step::failed(&error)))?;
         }
         let content = Arc::new(resolved.content);
         entry.content = Some(content.clone());
         entry.observed_phases = Some(resolved.digests);
         Ok(content)
+    }
+
+    /// Takes over Secrets without owner, as after a restore; not those that just lost it because this revision is deleted with
+    /// `--cascade=orphan`: by them it is seen later that everything shall stay.
+    async fn own_secrets(&self, names: &[String]) -> Result<(), StepError> {
+        let (client, name) = (&self.ctx.client, || self.set.name_any());
+        let failed = |source| StepError::Own {
+            name: name(),
+            source,
+        };
+        let stays = revision_stays(client, &self.claim).await;
+        if !stays.map_err(failed)? {
+            return Err(StepError::Leaving { name: name() });
+        }
+        let owner = owner_reference(&self.claim);
+        let owned = secrets::own(client, &self.ctx.system_namespace, names, &owner).await;
+        owned.map_err(failed)
     }
 
     async fn read(&self) -> Result<secrets::Resolved, ContentError> {

@@ -50,6 +50,28 @@ async fn an_object_that_is_being_orphaned_is_not_given_its_owner_again() {
     assert_eq!(deletions(&cluster), Vec::<String>::new());
 }
 
+#[tokio::test]
+async fn secrets_that_are_being_orphaned_are_not_given_their_owner_again() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let stale = Arc::new(cluster.set("e-1").unwrap());
+    // The garbage collector is done already.
+    orphan_everything(&cluster);
+    let deleted = json!({"metadata": {"deletionTimestamp": Timestamp::now().to_string(), "finalizers": [keys::FINALIZER_TEARDOWN]}});
+    cluster.server.edit(SET, &deleted);
+    let next = cluster.restarted().await;
+    next.server.requests();
+    assert_eq!(reconcile(next.ctx.clone(), stale).await, Next::Retry);
+    let secrets = next.server.paths("/namespaces/system/secrets/");
+    let stored = next.server.object(&secrets[0]).unwrap();
+    assert_eq!(stored["metadata"].get("ownerReferences"), None);
+    // So it is still seen that everything shall stay.
+    next.passes("e-1").await;
+    assert!(next.set("e-1").is_none());
+    assert_eq!(deletions(&next), Vec::<String>::new());
+    assert!(next.server.object(CRD).is_some());
+}
+
 /// Does what the garbage collector does when the revision is deleted with `--cascade=orphan`.
 fn orphan_everything(cluster: &Cluster) {
     let orphaned = json!({"metadata": {"ownerReferences": null}});
