@@ -22,7 +22,7 @@ use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, Deletion, RequestError};
 use crate::preflight::permissions::Resource;
 use crate::revision::Account;
-use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, decide};
+use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, controller_of, decide};
 use crate::revision::compare::{is_as_desired, is_own_apply};
 use crate::revision::marks::prepare;
 use crate::revision::rollout::Action;
@@ -553,7 +553,8 @@ impl Objects<'_> {
         }
     }
 
-    /// Whether there are objects of the kind that a CRD defines; none when the account may not look.
+    /// Whether there are objects of the kind that a CRD defines, beside those of this revision, of which it has at most
+    /// `own`; none when the account may not look.
     ///
     /// # Errors
     /// When the API server did not say.
@@ -561,6 +562,7 @@ impl Objects<'_> {
         &self,
         crd: &ObjectKey,
         live: &Value,
+        own: usize,
     ) -> Result<Option<bool>, ObjectError> {
         let text = |pointer| live.pointer(pointer).and_then(Value::as_str);
         let versions = live.pointer("/spec/versions").and_then(Value::as_array);
@@ -580,12 +582,15 @@ impl Objects<'_> {
             return Ok(None);
         };
         let path = request::path(group, version, None, plural);
-        match request::list(self.client, &path, 1).await {
-            Ok(list) => Ok(Some(
-                list.get("items")
-                    .and_then(Value::as_array)
-                    .is_some_and(|items| !items.is_empty()),
-            )),
+        let limit = u32::try_from(own).unwrap_or(u32::MAX).saturating_add(1);
+        let is_anothers = |item: &Value| {
+            controller_of(&metadata_of(item)).is_none_or(|it| it.uid != self.claim.uid)
+        };
+        match request::list(self.client, &path, limit).await {
+            Ok(list) => {
+                let items = list.get("items").and_then(Value::as_array);
+                Ok(Some(items.into_iter().flatten().any(is_anothers)))
+            }
             Err(error) if error.is_forbidden() => Ok(None),
             // Not served (any more): nothing can be there that anybody could see.
             Err(error) if error.is_not_found() => Ok(Some(false)),

@@ -4,8 +4,8 @@
 //! their resources go while the operator still runs to handle their finalizers; then the other phases in reverse. A
 //! phase begins when the one before is gone.
 //!
-//! A CRD that has resources, or whose resources the account may not list, is kept unless the policy says otherwise:
-//! custom resources are never deleted by accident.
+//! A CRD that has resources besides the revision's own, or whose resources the account may not list, is kept unless the
+//! policy says otherwise: custom resources are never deleted by accident.
 
 use std::str::FromStr;
 
@@ -121,6 +121,19 @@ enum State {
     Forbidden,
 }
 
+impl Content {
+    /// How many objects of the kind that this CRD defines there are.
+    fn of_kind(&self, crd: &Value) -> usize {
+        let text = |pointer| crd.pointer(pointer).and_then(Value::as_str);
+        let (group, kind) = (text("/spec/group"), text("/spec/names/kind"));
+        let items = self.phases.iter().flat_map(|phase| &phase.items);
+        items
+            .map(|item| &item.key.gvk)
+            .filter(|gvk| Some(&*gvk.group) == group && Some(&*gvk.kind) == kind)
+            .count()
+    }
+}
+
 impl Teardown<'_> {
     /// Goes as far as it can without waiting.
     ///
@@ -131,7 +144,7 @@ impl Teardown<'_> {
         for items in self.order(content) {
             let states = items
                 .into_iter()
-                .map(|item| async move { (item, self.take_back(item).await) }.boxed())
+                .map(|item| async move { (item, self.take_back(item, content).await) }.boxed())
                 .collect();
             let states = super::side_by_side(states).await;
             let mut errors = Vec::new();
@@ -176,11 +189,11 @@ impl Teardown<'_> {
         }
     }
 
-    async fn take_back(&self, item: &Item) -> Result<State, ObjectError> {
+    async fn take_back(&self, item: &Item, content: &Content) -> Result<State, ObjectError> {
         if self.is_known_to_be_anothers(&item.key) {
             return Ok(State::Gone);
         }
-        match self.take_back_now(item).await {
+        match self.take_back_now(item, content).await {
             Err(error) if error.is_forbidden() && self.occasion == Occasion::Deleted => {
                 Ok(State::Forbidden)
             }
@@ -188,7 +201,7 @@ impl Teardown<'_> {
         }
     }
 
-    async fn take_back_now(&self, item: &Item) -> Result<State, ObjectError> {
+    async fn take_back_now(&self, item: &Item, content: &Content) -> Result<State, ObjectError> {
         let key = &item.key;
         let Some(live) = self.objects.read(key).await? else {
             return Ok(State::Gone);
@@ -207,7 +220,8 @@ impl Teardown<'_> {
             return Ok(State::Waiting);
         }
         if key.gvk.is_crd() && self.crd_deletion == CrdDeletion::KeepIfUsed {
-            let why = match self.objects.has_resources(key, &live).await? {
+            let own = content.of_kind(&live);
+            let why = match self.objects.has_resources(key, &live, own).await? {
                 Some(false) => None,
                 Some(true) => Some(Kept::InUse),
                 None => Some(Kept::Unknown),

@@ -40,6 +40,29 @@ async fn a_crd_that_was_about_to_be_taken_over_goes_with_the_extension() {
     }
 }
 
+/// A bundle may come with resources of its own definitions.
+#[tokio::test]
+async fn resources_of_the_revision_itself_do_not_keep_a_crd() {
+    let thing = |name: &str| namespaced("g/v1", "Thing", name);
+    for is_used in [false, true] {
+        let cluster = Cluster::new().await;
+        let content = desired("1.0.0", &[crd(), thing("a"), thing("b")]);
+        cluster.install("e-1", &content).await;
+        if is_used {
+            cluster.server.add(&thing("of-a-user"));
+        }
+        delete(&cluster, PLURAL, "e-1").await;
+        cluster.passes("e-1").await;
+        assert_eq!(cluster.server.object(CRD).is_some(), is_used);
+        let is_there = |name: &str| {
+            let path = format!("/apis/g/v1/namespaces/n/things/{name}");
+            cluster.server.object(&path).is_some()
+        };
+        // What a definition takes with it, this API server forgets to take.
+        assert!(!is_used || !is_there("a") && is_there("of-a-user"));
+    }
+}
+
 #[tokio::test]
 async fn a_crd_stays_for_the_other_revision_of_an_extension_that_stays() {
     let cluster = before_the_takeover().await;
