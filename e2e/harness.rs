@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod controller;
 pub(crate) mod objects;
 pub(crate) mod package;
+pub(crate) mod real;
 pub(crate) mod rules;
 mod runner;
 pub(crate) mod stage;

@@ -276,8 +276,12 @@ const STORIES: &[Story] = &[
     ),
 ];
 
-/// Told one by one: they stop oxolm.
+/// Told one by one: they stop oxolm, or install what others install, too.
 const STOPPING: &[Story] = &[
+    story!(
+        "install::generated_rules_are_enough_and_none_can_go",
+        install::generated_rules_are_enough_and_none_can_go
+    ),
     story!(
         "restart::killed_in_an_upgrade",
         restart::killed_in_an_upgrade

@@ -4,10 +4,7 @@
 //! The bundles come from the conformance folder (`OXOLM_CONFORMANCE`); without it the story is skipped. All writes are
 //! dry runs. Kinds that the API server does not serve are listed.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read as _;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,13 +15,12 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use oxolm::api::object::{Gvk, ObjectKey};
 use oxolm::apply::discovery::Discovery;
-use oxolm::bundle::{Files, RegistryV1};
 use oxolm::preflight::permissions::{built_in, needs};
-use oxolm::render::{Manifests, Provider, RenderOptions, render};
-use serde_json::{Value, json};
+use oxolm::render::Manifests;
+use serde_json::Value;
 
 use crate::harness::objects::{apply, delete};
-use crate::harness::{Cluster, Outcome};
+use crate::harness::{Cluster, Outcome, real};
 
 /// The namespaces that bundles are rendered for.
 const NAMESPACE: &str = "rendered";
@@ -36,10 +32,8 @@ const AT_ONCE: usize = 4;
 
 /// Every rendered object is taken in a dry run.
 pub(crate) async fn every_object_is_taken(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
-    let Some(bundles) = bundles()? else {
-        return Ok(Outcome::Skipped(
-            "no conformance data: OXOLM_CONFORMANCE is not set",
-        ));
+    let Some(bundles) = real::bundles()? else {
+        return Ok(Outcome::Skipped(real::MISSING));
     };
     let stage = format!(
         "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n---\n\
@@ -52,7 +46,8 @@ pub(crate) async fn every_object_is_taken(cluster: Arc<Cluster>) -> anyhow::Resu
         .await?;
     let (mut refused, mut unserved, mut taken) = (Vec::new(), BTreeSet::new(), 0_usize);
     for ((package, version), files) in &bundles {
-        let Some(manifests) = rendered(files) else {
+        let Some(real::Rendered { manifests, .. }) = real::rendered(files, NAMESPACE, WATCHED)
+        else {
             continue;
         };
         let answers = try_bundle(&cluster.client, &account, &manifests, &mut unserved).await;
@@ -148,53 +143,4 @@ async fn take(api: &Api<DynamicObject>, name: &str, object: &Value) -> Result<()
             answer => return answer.map(|_taken| ()),
         }
     }
-}
-
-/// The bundle in whatever mode it supports; none if it is refused.
-fn rendered(files: &Files) -> Option<Manifests> {
-    let bundle = RegistryV1::load(files).ok()?;
-    let watching = |namespace: &str| json!({"watchNamespace": namespace});
-    let configs = [None, Some(watching(NAMESPACE)), Some(watching(WATCHED))];
-    configs.iter().find_map(|config| {
-        let options = RenderOptions {
-            install_namespace: NAMESPACE,
-            config: config.as_ref(),
-            certificates: Provider::SelfSigned,
-        };
-        render(&bundle, &options).ok()
-    })
-}
-
-/// The files of every real bundle, by package and version.
-fn bundles() -> anyhow::Result<Option<BTreeMap<(String, String), Files>>> {
-    let Some(root) = std::env::var_os("OXOLM_CONFORMANCE").map(PathBuf::from) else {
-        return Ok(None);
-    };
-    let mut bundles: BTreeMap<(String, String), Files> = BTreeMap::new();
-    for entry in std::fs::read_dir(root.join("oracle/render"))? {
-        let path = entry?.path();
-        if !path.to_string_lossy().ends_with(".tar.gz") {
-            continue;
-        }
-        let file = File::open(&path)?;
-        let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
-        for file in archive.entries()? {
-            let mut file = file?;
-            let path = file.path()?.into_owned();
-            let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
-            // PART/bundles/PACKAGE/VERSION/…
-            let [_, folder, package, version, rest @ ..] = parts.as_slice() else {
-                continue;
-            };
-            if folder != "bundles" || !file.header().entry_type().is_file() {
-                continue;
-            }
-            let key = (package.to_string(), version.to_string());
-            let name = rest.join("/");
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            bundles.entry(key).or_default().insert(name, bytes);
-        }
-    }
-    Ok(Some(bundles))
 }

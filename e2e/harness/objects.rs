@@ -64,7 +64,7 @@ pub(crate) async fn delete(client: &Client, yaml: &str) -> anyhow::Result<()> {
 }
 
 /// The documents of a YAML stream.
-fn documents(yaml: &str) -> anyhow::Result<Vec<DynamicObject>> {
+pub(crate) fn documents(yaml: &str) -> anyhow::Result<Vec<DynamicObject>> {
     yaml.split("\n---\n")
         .filter(|document| !document.trim().is_empty())
         .map(|document| {

@@ -61,14 +61,14 @@ impl Bundle {
 }
 
 /// One entry of the catalog's only channel.
-pub(crate) struct Entry {
-    pub(crate) version: &'static str,
+pub(crate) struct Entry<'a> {
+    pub(crate) version: &'a str,
     /// The version that it replaces; empty for none.
-    pub(crate) replaces: &'static str,
+    pub(crate) replaces: &'a str,
 }
 
 /// `entry("1.1.0", "1.0.0")`
-pub(crate) fn entry(version: &'static str, replaces: &'static str) -> Entry {
+pub(crate) fn entry<'a>(version: &'a str, replaces: &'a str) -> Entry<'a> {
     Entry { version, replaces }
 }
 
@@ -137,7 +137,7 @@ impl Package {
     pub(crate) async fn push_catalog(
         &self,
         tag: &str,
-        entries: &[Entry],
+        entries: &[Entry<'_>],
     ) -> anyhow::Result<String> {
         self.push_catalog_text(tag, &self.catalog_text(entries))
             .await
@@ -161,7 +161,7 @@ impl Package {
     }
 
     /// File-based catalog content with these entries.
-    pub(crate) fn catalog_text(&self, entries: &[Entry]) -> String {
+    pub(crate) fn catalog_text(&self, entries: &[Entry<'_>]) -> String {
         let (package, channel) = (&self.name, self.channel);
         let mut text = format!(
             "schema: olm.package\nname: {package}\ndefaultChannel: {channel}\n---\nschema: olm.channel\n\

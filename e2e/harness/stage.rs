@@ -1,5 +1,6 @@
 //! What most stories begin with: a namespace, an account, a catalog; and waiting for what shall come.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -86,23 +87,37 @@ impl Stage {
         for bundle in bundles {
             references.push(self.package.push_bundle(bundle).await?);
         }
+        let (_comment, roles) = self.roles_for(references, None).await?;
+        self.apply(&roles).await
+    }
+
+    /// What `oxolm rbac generate` says that these bundles take, their certificates made by oxolm: the comment above the
+    /// roles, and the roles.
+    pub(crate) async fn roles_for(
+        &self,
+        bundles: Vec<String>,
+        config: Option<&Path>,
+    ) -> anyhow::Result<(String, String)> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oxolm"));
         command
             .args(["rbac", "generate"])
-            .args(references)
+            .args(bundles)
             .args(["--namespace", &self.name, "--service-account", "installer"])
             .args(["--certificates", "self"]);
+        if let Some(config) = config {
+            command.arg("--config").arg(config);
+        }
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "oxolm rbac generate: {said}");
         let text = String::from_utf8(output.stdout)?;
-        let (_comment, roles) = text.split_once("---\n").context("there are roles")?;
-        self.apply(roles).await
+        let (comment, roles) = text.split_once("---\n").context("there are roles")?;
+        Ok((comment.to_owned(), roles.to_owned()))
     }
 
     /// Pushes bundles, each a successor of the one before, and serves them.
     pub(crate) async fn offer(&self, bundles: &[Bundle]) -> anyhow::Result<()> {
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<Entry<'_>> = Vec::new();
         for bundle in bundles {
             self.package.push_bundle(bundle).await?;
             let before = entries.last().map_or("", |entry| entry.version);
@@ -112,7 +127,7 @@ impl Stage {
     }
 
     /// Serves these entries; what the catalog served before is replaced.
-    pub(crate) async fn serve(&self, entries: &[Entry]) -> anyhow::Result<()> {
+    pub(crate) async fn serve(&self, entries: &[Entry<'_>]) -> anyhow::Result<()> {
         self.serve_text(&self.package.catalog_text(entries)).await
     }
 

@@ -52,7 +52,10 @@ pub(super) async fn an_operator_lives_and_goes(cluster: Arc<Cluster>) -> anyhow:
 }
 
 /// A release whose Pods crash does not come up, what is installed stays, and the next release replaces it.
-async fn crash_and_supersede(stage: &Stage, line: impl Fn() -> Vec<Entry>) -> anyhow::Result<()> {
+async fn crash_and_supersede(
+    stage: &Stage,
+    line: impl Fn() -> Vec<Entry<'static>>,
+) -> anyhow::Result<()> {
     let mut broken = line();
     broken.push(entry("1.2.0", "1.1.0"));
     stage.serve(&broken).await?;
