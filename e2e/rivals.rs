@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use oxolm::api::keys;
@@ -64,7 +65,7 @@ pub(crate) async fn somebody_elses_lease_holds_oxolm_back(
     begin_again(&stage, &leases).await
 }
 
-/// Two replicas are ready side by side; in a rolling update the one that stays is ready throughout, and leads soon.
+/// Two replicas are ready side by side, and a client that trusts the release's CA alone may ask either; in a rolling update the one that stays is ready throughout, and leads soon.
 pub(crate) async fn replicas_stay_ready(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
     let stage = Stage::bare(cluster, "replicas")?;
     stage.cluster.controller.kill()?;
@@ -82,6 +83,9 @@ pub(crate) async fn replicas_stay_ready(cluster: Arc<Cluster>) -> anyhow::Result
     let second = Replica::start(&stage)?;
     second.until(&stage, 200, "").await?;
     stay_ready(&[&first, &second]).await?;
+    let pinned = authority(&stage).await?;
+    first.answers_who_trusts(&pinned).await?;
+    second.answers_who_trusts(&pinned).await?;
     ensure!(holder(&leases, keys::LEASE_NAME).await? == leader);
 
     // One after the other is replaced.
@@ -98,6 +102,7 @@ pub(crate) async fn replicas_stay_ready(cluster: Arc<Cluster>) -> anyhow::Result
     fourth.until(&stage, 200, "").await?;
     second.stop()?;
     stay_ready(&[&third, &fourth]).await?;
+    fourth.answers_who_trusts(&pinned).await?;
     ensure!(
         holder(&leases, keys::LEASE_NAME)
             .await?
@@ -106,6 +111,15 @@ pub(crate) async fn replicas_stay_ready(cluster: Arc<Cluster>) -> anyhow::Result
     third.stop()?;
     fourth.stop()?;
     begin_again(&stage, &leases).await
+}
+
+/// The CA of the release, as its Secret tells it.
+async fn authority(stage: &Stage) -> anyhow::Result<reqwest::Certificate> {
+    let secrets: Api<Secret> = Api::namespaced(stage.cluster.client.clone(), SYSTEM_NAMESPACE);
+    let secret = secrets.get("oxolm-catalogs-self-tls").await?;
+    let authority = secret.data.and_then(|mut data| data.remove("ca.crt"));
+    let authority = authority.context("the Secret has the CA")?;
+    Ok(reqwest::Certificate::from_pem(&authority.0)?)
 }
 
 /// They are ready whenever they are asked, for a while.
@@ -163,6 +177,7 @@ async fn holder(leases: &Api<Lease>, name: &str) -> anyhow::Result<String> {
 struct Replica {
     child: Child,
     address: String,
+    catalogs: u16,
     client: reqwest::Client,
     /// Removed with it.
     _cache: tempfile::TempDir,
@@ -179,7 +194,8 @@ impl Replica {
     fn start(stage: &Stage) -> anyhow::Result<Self> {
         let cache = tempfile::tempdir()?;
         // Free a moment ago, and nobody else here takes ports.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
+        let (address, catalogs) = (free()?.to_string(), free()?);
         let child = stage
             .cluster
             .controller
@@ -187,7 +203,7 @@ impl Replica {
             .arg("--cache-dir")
             .arg(cache.path())
             .args(["--health-probe-bind-address", &address])
-            .args(["--catalogs-server-addr", "127.0.0.1:0"])
+            .args(["--catalogs-server-addr", &catalogs.to_string()])
             .args(["--metrics-bind-address", "0"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -197,6 +213,7 @@ impl Replica {
         Ok(Self {
             child,
             address,
+            catalogs: catalogs.port(),
             client: reqwest::Client::builder().no_proxy().build()?,
             _cache: cache,
         })
@@ -207,6 +224,21 @@ impl Replica {
         let url = format!("http://{}/readyz", self.address);
         let answer = self.client.get(url).send().await?;
         Ok((answer.status().as_u16(), answer.text().await?))
+    }
+
+    /// Whoever trusts nothing but `authority` gets an answer.
+    async fn answers_who_trusts(&self, authority: &reqwest::Certificate) -> anyhow::Result<()> {
+        let client = reqwest::Client::builder()
+            .tls_certs_only([authority.clone()])
+            .no_proxy()
+            .build()?;
+        let url = format!(
+            "https://localhost:{}/catalogs/none/api/v1/all",
+            self.catalogs
+        );
+        let answer = client.get(url).send().await?;
+        ensure!(answer.status().as_u16() == 404, "{answer:?}");
+        Ok(())
     }
 
     /// Waits until the probe answers so.

@@ -13,6 +13,7 @@
 )]
 
 pub mod arguments;
+mod certificate;
 mod content;
 pub mod gate;
 pub mod health;
@@ -242,9 +243,12 @@ impl Parts {
         });
         // Only this fills it, once.
         _ = context.set(catalogs.clone());
+        let address = &catalogs.external_address;
+        let certificate =
+            certificate::start(arguments, &client, &namespace, address, &serving).await?;
         let server = content::serve_catalogs(
             arguments,
-            &catalogs.external_address,
+            certificate,
             catalogs.served.clone(),
             requests,
             &serving,

@@ -28,7 +28,7 @@ use crate::store::catalog::StoredCatalog;
 pub use self::answer::router;
 pub use self::metrics::Metrics;
 pub use self::server::{ContentServer, Options, ServeError, start};
-pub use self::tls::{Certificate, Profile};
+pub use self::tls::{Certificate, Profile, ServingCertificate};
 
 /// The catalogs being served, by name. Clones are one table; readers never wait.
 ///

@@ -331,9 +331,10 @@ fn served(stored: &Arc<StoredCatalog>) {
 async fn start(served: Served, stop: &CancellationToken) -> SocketAddr {
     let options = serve::Options {
         address: "127.0.0.1:0".parse().expect("it is an address"),
-        certificate: serve::Certificate::SelfMade {
+        certificate: serve::ServingCertificate::load(serve::Certificate::SelfMade {
             names: vec!["127.0.0.1".to_owned()],
-        },
+        })
+        .expect("a certificate can be made"),
         profile: serve::Profile::default(),
         metrics: serve::Metrics::default(),
     };

@@ -6,6 +6,7 @@
 //! whether it is ours at all, is the engine's: to it the Secret is an object of the revision like any other, which this
 //! module fills. A field manager of its own keeps the engine from taking away what is written here.
 
+pub mod release;
 mod server;
 mod x509;
 

@@ -10,6 +10,7 @@ use kube::ResourceExt;
 
 use super::Answer;
 use super::cluster::{Cluster, ClusterOptions};
+use crate::apply::certificates::release::Release;
 use crate::controller::cluster_operator;
 
 /// Say whether oxolm can be removed from a cluster, and remove what it would leave behind.
@@ -17,8 +18,8 @@ use crate::controller::cluster_operator;
 /// It is refused while there are ClusterExtensions, which are named: what they installed would run on with nobody to
 /// maintain it, and they could not be deleted any more before oxolm is back. Nothing of an extension is ever touched.
 ///
-/// On OpenShift the ClusterOperator of oxolm goes; left behind, it could block the cluster's updates for ever. The
-/// chart runs this before it is uninstalled, with --check, and afterwards; without helm, run it when the Deployment is
+/// On OpenShift the ClusterOperator of oxolm goes; left behind, it could block the cluster's updates for ever. With
+/// --tls-secret the certificate goes that oxolm made for its own servers. The chart runs this before it is uninstalled, with --check, and afterwards; without helm, run it when the Deployment is
 /// gone.
 ///
 /// Exit code 0: done, or nothing stands in the way; 1: there are extensions; 2: the cluster cannot be asked.
@@ -33,6 +34,9 @@ pub(super) struct UninstallCleanup {
     /// Leave extensions, and what they installed, as they are
     #[arg(long)]
     force: bool,
+    /// The Secret of `oxolm run --tls-secret`, which goes too
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = secret)]
+    tls_secret: Option<(String, String)>,
     /// The context of the kubeconfig [default: the current one, or the Pod's account]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
@@ -63,10 +67,39 @@ pub(super) fn run(arguments: &UninstallCleanup) -> anyhow::Result<Answer> {
     for name in &removed {
         writeln!(out, "removed ClusterOperator {name}")?;
     }
-    if removed.is_empty() {
+    let mut is_clean = removed.is_empty();
+    if let Some((namespace, name)) = arguments.tls_secret.clone() {
+        let secret = format!("{namespace}/{name}");
+        let removed = cluster.ask(async |client| {
+            let hosts = Vec::new();
+            let release = Release {
+                client,
+                namespace,
+                name,
+                hosts,
+            };
+            release.remove().await
+        })?;
+        if removed {
+            writeln!(out, "removed Secret {secret}")?;
+            is_clean = false;
+        }
+    }
+    if is_clean {
         writeln!(out, "nothing is left behind")?;
     }
     Ok(Answer::Yes)
+}
+
+fn secret(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((namespace, name))
+            if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+        {
+            Ok((namespace.to_owned(), name.to_owned()))
+        }
+        _ => Err("expected NAMESPACE/NAME".to_owned()),
+    }
 }
 
 /// The extensions that there are; none where their API is gone.
@@ -110,6 +143,14 @@ fn listed(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_has_a_namespace() {
+        assert_eq!(secret("n/s"), Ok(("n".to_owned(), "s".to_owned())));
+        for wrong in ["", "s", "/s", "n/", "n/s/t"] {
+            assert!(secret(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn what_stands_in_the_way_is_named() {

@@ -62,6 +62,11 @@ pub struct RunArguments {
     #[arg(long, env = "OXOLM_TLS_KEY", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
+    /// The Secret of the system namespace in which oxolm keeps the certificate that it makes itself, and the CA behind
+    /// it (ca.crt, for clients), so that all replicas serve the same (default: each replica makes one of its own at start)
+    #[arg(long, env = "OXOLM_TLS_SECRET", value_name = "NAME", conflicts_with_all = ["tls_cert", "tls_key"])]
+    pub tls_secret: Option<String>,
+
     /// What clients of the content server must speak: modern is TLS 1.3, intermediate also TLS 1.2
     #[arg(
         long,

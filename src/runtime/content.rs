@@ -38,27 +38,11 @@ const SECRETS_GRACE: Duration = Duration::from_secs(10);
 /// Serves what the catalogs hold, over TLS.
 pub(super) async fn serve_catalogs(
     arguments: &RunArguments,
-    external_address: &str,
+    certificate: Arc<serve::ServingCertificate>,
     served: Served,
     metrics: serve::Metrics,
     stop: &CancellationToken,
 ) -> Result<JoinHandle<()>, RunError> {
-    let host = external_address
-        .rsplit_once(':')
-        .map_or(external_address, |(host, _port)| host);
-    let certificate = match (&arguments.tls_cert, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => serve::Certificate::Files {
-            certificate: certificate.clone(),
-            key: key.clone(),
-        },
-        _ => serve::Certificate::SelfMade {
-            names: vec![
-                host.to_owned(),
-                format!("{host}.cluster.local"),
-                "localhost".to_owned(),
-            ],
-        },
-    };
     let options = serve::Options {
         address: arguments.catalogs_server_addr,
         certificate,

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::guard::Guarded;
-use super::tls::{self, Certificate, Current, Profile};
+use super::tls::{Profile, ServingCertificate};
 use super::{Metrics, Served, router};
 
 /// How many connections are open at once; further ones wait to be accepted. Each costs some 20 KiB.
@@ -59,6 +59,9 @@ pub enum ServeError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A certificate that was handed in cannot be used.
+    #[error("cannot use the certificate")]
+    Taken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A certificate of our own cannot be made.
     #[error("cannot make a serving certificate")]
     SelfMade(#[source] rcgen::Error),
@@ -73,7 +76,7 @@ pub struct Options {
     /// The address to listen on; port 0 lets the system choose.
     pub address: SocketAddr,
     /// The serving certificate.
-    pub certificate: Certificate,
+    pub certificate: Arc<ServingCertificate>,
     /// What clients must speak.
     pub profile: Profile,
     /// Where requests are counted.
@@ -101,7 +104,7 @@ pub async fn start(
 pub struct ContentServer {
     listener: TcpListener,
     address: SocketAddr,
-    certificate: Arc<Current>,
+    certificate: Arc<ServingCertificate>,
     router: Router,
     acceptor: Acceptor,
 }
@@ -116,7 +119,7 @@ impl std::fmt::Debug for Acceptor {
 }
 
 impl ContentServer {
-    /// Binds to `address` and reads or makes the certificate.
+    /// Binds to `address`.
     ///
     /// # Errors
     /// When either fails.
@@ -127,8 +130,7 @@ impl ContentServer {
             profile,
             metrics,
         } = options;
-        let certificate = Current::load(certificate)?;
-        let config = tls::config(certificate.clone(), profile)?;
+        let config = certificate.clone().config(profile)?;
         let listen = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let local = listener.local_addr().map_err(listen)?;
@@ -230,6 +232,7 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
 
     use super::*;
+    use crate::serve::Certificate;
 
     #[tokio::test]
     async fn a_new_certificate_leaves_open_connections_alone() {
@@ -251,10 +254,11 @@ mod tests {
         let first = write();
         let options = Options {
             address: "127.0.0.1:0".parse().unwrap(),
-            certificate: Certificate::Files {
+            certificate: ServingCertificate::load(Certificate::Files {
                 certificate: certificate.clone(),
                 key: key.clone(),
-            },
+            })
+            .unwrap(),
             profile: Profile::default(),
             metrics: Metrics::default(),
         };

@@ -71,6 +71,11 @@ fn served_catalog(catalogs: &CatalogStore, content: &ContentStore, text: &str) -
     catalogs.publish(&image).unwrap()
 }
 
+fn self_made(names: &[&str]) -> Arc<ServingCertificate> {
+    let names = names.iter().map(|&name| name.to_owned()).collect();
+    ServingCertificate::load(Certificate::SelfMade { names }).unwrap()
+}
+
 async fn run() -> Running {
     // Another test may have been first.
     _ = rustls::crypto::ring::default_provider().install_default();
@@ -88,9 +93,7 @@ async fn run() -> Running {
     let server = ContentServer::bind(
         Options {
             address: "127.0.0.1:0".parse().unwrap(),
-            certificate: Certificate::SelfMade {
-                names: vec!["localhost".to_owned(), "127.0.0.1".to_owned()],
-            },
+            certificate: self_made(&["localhost", "127.0.0.1"]),
             profile: Profile::default(),
             metrics: metrics.clone(),
         },
@@ -502,11 +505,10 @@ async fn the_server_ends_when_it_is_told_to() {
 #[tokio::test]
 async fn an_address_that_is_taken_is_an_error() {
     let server = run().await;
-    let names = vec!["localhost".to_owned()];
     let error = ContentServer::bind(
         Options {
             address: server.address,
-            certificate: Certificate::SelfMade { names },
+            certificate: self_made(&["localhost"]),
             profile: Profile::default(),
             metrics: Metrics::default(),
         },
@@ -591,10 +593,9 @@ async fn profiles_decide_which_tls_is_spoken() {
         (Profile::Modern, Version::TLS_1_3, true),
         (Profile::Modern, Version::TLS_1_2, false),
     ] {
-        let names = vec!["127.0.0.1".to_owned()];
         let options = Options {
             address: "127.0.0.1:0".parse().unwrap(),
-            certificate: Certificate::SelfMade { names },
+            certificate: self_made(&["127.0.0.1"]),
             profile,
             metrics: Metrics::default(),
         };

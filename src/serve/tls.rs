@@ -1,6 +1,7 @@
 #![expect(clippy::disallowed_methods, reason = "shell: reads certificates")]
-//! The serving certificate: of two files, read again when they change, or made by ourselves.
+//! The serving certificate: of two files, read again when they change, made here, or handed in.
 
+use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -66,16 +67,17 @@ pub enum Certificate {
         /// Its key.
         key: PathBuf,
     },
-    /// Made at start, valid for these host names and addresses, signed by nobody else.
+    /// Made at start, valid for these host names and addresses, signed by nobody else; until another one is
+    /// [taken](ServingCertificate::take).
     SelfMade {
         /// Subject alternative names.
         names: Vec<String>,
     },
 }
 
-/// The certificate of new connections.
+/// The certificate of new connections, of all servers that share it.
 #[derive(Debug)]
-pub(super) struct Current {
+pub struct ServingCertificate {
     source: Certificate,
     pair: ArcSwap<Pair>,
 }
@@ -87,9 +89,12 @@ struct Pair {
     certified: Arc<CertifiedKey>,
 }
 
-impl Current {
+impl ServingCertificate {
     /// Reads or makes the certificate.
-    pub(super) fn load(source: Certificate) -> Result<Arc<Self>, ServeError> {
+    ///
+    /// # Errors
+    /// When the files cannot be used.
+    pub fn load(source: Certificate) -> Result<Arc<Self>, ServeError> {
         let pair = match &source {
             Certificate::Files { certificate, key } => read(certificate, key)?,
             Certificate::SelfMade { names } => self_made(names)?,
@@ -98,6 +103,28 @@ impl Current {
             source,
             pair: ArcSwap::from_pointee(pair),
         }))
+    }
+
+    /// Serves this pair, PEM, from now on; true when it is another one than before.
+    ///
+    /// # Errors
+    /// When it is none; what was served before is served on.
+    pub fn take(&self, certificate: Vec<u8>, key: Vec<u8>) -> Result<bool, ServeError> {
+        let pem = (certificate, key);
+        if pem == self.pair.load().pem {
+            return Ok(false);
+        }
+        let pair = parse(pem).map_err(|(_, source)| ServeError::Taken(source))?;
+        self.pair.store(Arc::new(pair));
+        Ok(true)
+    }
+
+    /// What a TLS server needs that speaks HTTP/1.1, with the certificate of the moment.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn config(self: Arc<Self>, profile: Profile) -> Result<Arc<ServerConfig>, ServeError> {
+        config(self, profile)
     }
 
     /// Looks for changed files until it is dropped.
@@ -129,7 +156,7 @@ impl Current {
     }
 }
 
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.pair.load().certified.clone())
     }
@@ -137,7 +164,7 @@ impl ResolvesServerCert for Current {
 
 /// The profile's versions with the certificate of the moment; HTTP/1.1 only, as in the reference.
 pub(super) fn config(
-    current: Arc<Current>,
+    current: Arc<ServingCertificate>,
     profile: Profile,
 ) -> Result<Arc<ServerConfig>, ServeError> {
     let versions: &[&SupportedProtocolVersion] = match profile {
@@ -164,26 +191,32 @@ fn read(certificate: &Path, key: &Path) -> Result<Pair, ServeError> {
             source: source.into(),
         })
     };
-    let (certificate_pem, key_pem) = (bytes(certificate)?, bytes(key)?);
-    let broken = |path: &Path| {
-        let path = path.to_owned();
-        move |source: rustls::pki_types::pem::Error| ServeError::Certificate {
-            path,
-            source: Box::new(source),
-        }
-    };
-    let chain = CertificateDer::pem_slice_iter(&certificate_pem)
+    parse((bytes(certificate)?, bytes(key)?)).map_err(|(part, source)| ServeError::Certificate {
+        path: match part {
+            Part::Certificate => certificate.to_owned(),
+            Part::Key => key.to_owned(),
+        },
+        source,
+    })
+}
+
+/// What of a pair is broken.
+enum Part {
+    Certificate,
+    Key,
+}
+
+/// Reads a certificate with its intermediate ones, and its key.
+fn parse(pem: (Vec<u8>, Vec<u8>)) -> Result<Pair, (Part, Box<dyn Error + Send + Sync>)> {
+    let chain = CertificateDer::pem_slice_iter(&pem.0)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(broken(certificate))?;
-    let private = PrivateKeyDer::from_pem_slice(&key_pem).map_err(broken(key))?;
-    let certified = CertifiedKey::from_der(chain, private, &provider()).map_err(|source| {
-        ServeError::Certificate {
-            path: certificate.to_owned(),
-            source: Box::new(source),
-        }
-    })?;
+        .map_err(|error| (Part::Certificate, error.into()))?;
+    let private =
+        PrivateKeyDer::from_pem_slice(&pem.1).map_err(|error| (Part::Key, error.into()))?;
+    let certified = CertifiedKey::from_der(chain, private, &provider())
+        .map_err(|error| (Part::Certificate, error.into()))?;
     Ok(Pair {
-        pem: (certificate_pem, key_pem),
+        pem,
         certified: Arc::new(certified),
     })
 }
@@ -211,7 +244,7 @@ mod tests {
         made.cert.der().to_vec()
     }
 
-    fn served(current: &Current) -> Vec<u8> {
+    fn served(current: &ServingCertificate) -> Vec<u8> {
         current.pair.load().certified.cert[0].to_vec()
     }
 
@@ -227,7 +260,7 @@ mod tests {
             certificate: certificate.clone(),
             key: key.clone(),
         };
-        let current = Current::load(source.clone()).unwrap();
+        let current = ServingCertificate::load(source.clone()).unwrap();
         assert_eq!(served(&current), first);
 
         let second = write_pair(directory.path());
@@ -239,8 +272,24 @@ mod tests {
         assert_eq!(served(&current), second);
 
         fs::remove_file(&key).unwrap();
-        let error = Current::load(source).unwrap_err();
+        let error = ServingCertificate::load(source).unwrap_err();
         assert!(error.to_string().ends_with("tls.key"), "{error}");
+    }
+
+    #[test]
+    fn what_is_handed_in_is_served() {
+        let names = vec!["localhost".to_owned()];
+        let current = ServingCertificate::load(Certificate::SelfMade { names }).unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let take = |certificate: &str, key: &str| {
+            current.take(certificate.as_bytes().to_vec(), key.as_bytes().to_vec())
+        };
+        assert!(take(&certificate, &key).unwrap());
+        assert_eq!(served(&current), made.cert.der().to_vec());
+        assert!(!take(&certificate, &key).unwrap(), "it is the same");
+        assert!(take(&certificate, "nothing").is_err());
+        assert_eq!(served(&current), made.cert.der().to_vec());
     }
 
     #[test]
@@ -251,6 +300,6 @@ mod tests {
         let other = tempfile::tempdir().unwrap();
         write_pair(other.path());
         let key = other.path().join("tls.key");
-        assert!(Current::load(Certificate::Files { certificate, key }).is_err());
+        assert!(ServingCertificate::load(Certificate::Files { certificate, key }).is_err());
     }
 }

@@ -44,6 +44,11 @@ annotations:
 {{- end -}}
 {{- end -}}
 
+{{- /* The Secret in which oxolm keeps a certificate of its own making. */ -}}
+{{- define "oxolm.selfTlsSecret" -}}
+{{- include "oxolm.fullname" . }}-catalogs-self-tls
+{{- end -}}
+
 {{- /* The account of extensions that name none. */ -}}
 {{- define "oxolm.defaultServiceAccount" -}}
 {{- if and .Values.defaultInstaller.create .Values.defaultServiceAccount -}}

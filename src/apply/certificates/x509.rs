@@ -1,8 +1,9 @@
-//! Certificates made and read. A CA signs one certificate, and its key is gone when [`make`] returns.
+//! Certificates made and read. That of a webhook has a CA whose key is gone when [`make`] returns.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _,
@@ -48,43 +49,102 @@ pub(super) struct Certificate {
     pub(super) authority: usize,
 }
 
+/// A CA with its key.
+#[derive(Debug)]
+pub(super) struct Signer {
+    /// Its certificate, PEM.
+    pub(super) pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
 /// Makes a CA and a certificate of it for `hosts`.
 pub(super) fn make(hosts: &[String], now: Timestamp) -> Result<Made, rcgen::Error> {
-    let authority_key = KeyPair::generate()?;
-    let mut authority = parameters(Vec::new(), &format!("oxolm webhook CA {now}"), now)?;
-    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    let authority_certificate = authority.self_signed(&authority_key)?;
-    let key = KeyPair::generate()?;
-    let host = hosts.first().map_or("", String::as_str);
-    let mut server = parameters(hosts.to_vec(), host, now)?;
-    server.use_authority_key_identifier_extension = true;
-    server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let certificate = server.signed_by(&key, &Issuer::new(authority, authority_key))?;
+    let signer = Signer::make(&format!("oxolm webhook CA {now}"), LIFE, now)?;
+    let (certificate, key) = signer.sign(hosts, LIFE, now)?;
     Ok(Made {
-        authority: authority_certificate.pem(),
-        certificate: certificate.pem(),
-        key: key.serialize_pem(),
+        authority: signer.pem,
+        certificate,
+        key,
     })
+}
+
+impl Signer {
+    /// Makes a CA of this name.
+    pub(super) fn make(
+        name: &str,
+        life: SignedDuration,
+        now: Timestamp,
+    ) -> Result<Self, rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let mut parameters = parameters(Vec::new(), name, life, now)?;
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let pem = parameters.self_signed(&key)?.pem();
+        let issuer = Issuer::new(parameters, key);
+        Ok(Self { pem, issuer })
+    }
+
+    /// The CA `authority` with its `key`, PEM; none if that is not its key.
+    pub(super) fn of(authority: &Authority, key: &[u8]) -> Option<Self> {
+        let key = KeyPair::from_pem(std::str::from_utf8(key).ok()?).ok()?; // What cannot be read signs nothing.
+        let (_, certificate) = x509_parser::parse_x509_certificate(&authority.der).ok()?; // As above.
+        if certificate.public_key().subject_public_key.data != key.der_bytes() {
+            return None;
+        }
+        let name = certificate.subject().iter_common_name().next()?;
+        let mut parameters = CertificateParams::default();
+        parameters.distinguished_name = named(name.as_str().ok()?); // As above.
+        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        Some(Self {
+            pem: authority.pem.clone(),
+            issuer: Issuer::new(parameters, key),
+        })
+    }
+
+    /// The key of the CA, PEM.
+    pub(super) fn key(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
+    /// A certificate for `hosts` and its key, PEM.
+    pub(super) fn sign(
+        &self,
+        hosts: &[String],
+        life: SignedDuration,
+        now: Timestamp,
+    ) -> Result<(String, String), rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let host = hosts.first().map_or("", String::as_str);
+        let mut server = parameters(hosts.to_vec(), host, life, now)?;
+        server.use_authority_key_identifier_extension = true;
+        server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let certificate = server.signed_by(&key, &self.issuer)?;
+        Ok((certificate.pem(), key.serialize_pem()))
+    }
 }
 
 fn parameters(
     hosts: Vec<String>,
     name: &str,
+    life: SignedDuration,
     now: Timestamp,
 ) -> Result<CertificateParams, rcgen::Error> {
     let mut parameters = CertificateParams::new(hosts)?;
-    parameters.distinguished_name = DistinguishedName::new();
     // A longer name is no name; the hosts stand beside it anyway.
     let name = Some(name).filter(|name| name.len() <= NAME_LIMIT);
-    let name = name.unwrap_or("oxolm webhook");
-    parameters.distinguished_name.push(DnType::CommonName, name);
+    parameters.distinguished_name = named(name.unwrap_or("oxolm"));
     let seconds = |time: Timestamp| Duration::from_secs(time.as_second().unsigned_abs());
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     parameters.not_before = epoch + seconds(now - BACKDATED);
-    parameters.not_after = epoch + seconds(now + LIFE);
+    parameters.not_after = epoch + seconds(now + life);
     Ok(parameters)
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut names = DistinguishedName::new();
+    names.push(DnType::CommonName, name);
+    names
 }
 
 /// The CAs in `pem` that are valid at `now`; anything else is passed over.
@@ -132,11 +192,40 @@ pub(super) fn usable(
 }
 
 fn is_for(certificate: &X509Certificate<'_>, host: &str) -> bool {
+    let address = host.parse().ok(); // Most hosts are none.
     let names = certificate.subject_alternative_name().ok().flatten(); // What cannot be read is for nobody.
     names.is_some_and(|names| {
         let mut names = names.value.general_names.iter();
-        names.any(|name| matches!(name, GeneralName::DNSName(name) if *name == host))
+        names.any(|name| match name {
+            GeneralName::DNSName(name) => *name == host,
+            GeneralName::IPAddress(bytes) => address.is_some() && address == address_of(bytes),
+            _ => false,
+        })
     })
+}
+
+fn address_of(bytes: &[u8]) -> Option<IpAddr> {
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    let six = || <[u8; 16]>::try_from(bytes).map(IpAddr::from);
+    four.or_else(|_length| six()).ok() // Another length is no address.
+}
+
+/// The hosts that the certificate in `pem` is for, whoever signed it.
+pub(super) fn hosts_of(pem: &[u8]) -> Vec<String> {
+    let Some(Ok(block)) = Pem::iter_from_buffer(pem).next() else {
+        return Vec::new();
+    };
+    let Ok(certificate) = block.parse_x509() else {
+        return Vec::new();
+    };
+    let names = certificate.subject_alternative_name().ok().flatten(); // What cannot be read is for nobody.
+    let names = names.map(|names| names.value.general_names.iter());
+    let host = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => address_of(bytes).map(|address| address.to_string()),
+        _ => None,
+    };
+    names.into_iter().flatten().filter_map(host).collect()
 }
 
 fn has_signed(authority: &Authority, certificate: &X509Certificate<'_>) -> bool {
