@@ -17,7 +17,7 @@ use crate::apply::objects::metadata_of;
 use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, RequestError, path};
 use crate::revision::pack::{PackError, Packed, pack};
-use crate::revision::plan::{Desired, RevisionPlan, expired, free_number, plan};
+use crate::revision::plan::{Desired, RevisionPlan, expired, free_number, object_marks, plan};
 use crate::revision::{Belonging, Extension, Revision};
 
 /// The plural name of revisions.
@@ -305,8 +305,15 @@ impl Revisions<'_> {
         let (mut number, mut name) = (number, name);
         for _ in 0..SQUATTED {
             let extension = &desired.extension.name;
-            let packed = pack(self.system_namespace, extension, &name, &desired.phases)
-                .map_err(RevisionError::Pack)?;
+            let marks = object_marks(extension, &desired.bundle);
+            let packed = pack(
+                self.system_namespace,
+                extension,
+                &name,
+                &desired.phases,
+                &marks,
+            )
+            .map_err(RevisionError::Pack)?;
             if let Some(owner) = self.try_create(number, &name, desired, &packed).await? {
                 self.finish(&name, &packed, &owner).await?;
                 return Ok(Ensured::Created { name, number });

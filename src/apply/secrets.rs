@@ -24,6 +24,7 @@ use crate::identity::request::{self, RequestError, path};
 use crate::render::Provider;
 use crate::revision::name::label_value;
 use crate::revision::pack::{UnpackError, phase_digest, unpack};
+use crate::revision::phase::ObjectMarks;
 
 /// Objects that could not be read. The texts are the reference's.
 #[derive(Debug, thiserror::Error)]
@@ -171,10 +172,11 @@ impl Reader<'_> {
         if !mutable.is_empty() {
             return Err(ContentError::Mutable(mutable.into_iter().collect()));
         }
+        let marks = ObjectMarks::of_revision(&set.metadata);
         let mut content = Content::default();
         let mut digests = Vec::new();
         for phase in &set.spec.phases {
-            let mut items = Vec::new();
+            let (mut items, mut objects) = (Vec::new(), Vec::new());
             for (index, object) in phase.objects.iter().enumerate() {
                 let value = self.object(set, &phase.name, index, object, &secrets)?;
                 let key = ObjectKey::of(&value).map_err(|source| ContentError::Unidentified {
@@ -182,16 +184,21 @@ impl Reader<'_> {
                     index,
                     source,
                 })?;
+                objects.push(value.clone());
                 items.push(Item {
                     key,
-                    object: value,
+                    object: match &object.reference {
+                        Some(reference) if self.place(reference).0 == self.system_namespace => {
+                            marks.added_to(value)
+                        }
+                        Some(_) | None => value,
+                    },
                     protection: object
                         .collision_protection
                         .or(phase.collision_protection)
                         .unwrap_or(set.spec.collision_protection),
                 });
             }
-            let objects: Vec<Value> = items.iter().map(|item| item.object.clone()).collect();
             digests.push(ObservedPhase {
                 name: phase.name.clone(),
                 digest: phase_digest(&phase.name, &objects).to_string(),
@@ -411,7 +418,9 @@ pub async fn own(
     names: &[String],
     owner: &OwnerReference,
 ) -> Result<(), RequestError> {
-    let patch = Patch::Merge(json!({"metadata": {"ownerReferences": [owner]}}));
+    let patch = Patch::Merge(json!({"metadata": {
+        "ownerReferences": [owner], "managedFields": request::no_record(),
+    }}));
     let parameters = PatchParams {
         field_manager: Some(keys::FIELD_MANAGER_REVISIONS.to_owned()),
         ..PatchParams::default()

@@ -2,7 +2,8 @@
 //!
 //! A revision that oxolm makes holds no object itself: each is one key of a Secret in the system namespace. The
 //! layout is the reference's, readers tell compressed from plain by the first two bytes. Differs from the
-//! reference: every object is compressed, not only one above 900 KiB; that is a third of the bytes in etcd.
+//! reference: every object is compressed, not only one above 900 KiB, and does not repeat the marks that the revision
+//! itself carries; that is a third of the bytes in etcd. Objects that hold their marks are as good.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -21,7 +22,7 @@ use crate::api::keys;
 use crate::error::{Classify, Disposition, Reason};
 use crate::oci::digest::Digest;
 use crate::revision::name::label_value;
-use crate::revision::phase::Phase;
+use crate::revision::phase::{ObjectMarks, Phase};
 
 /// What one Secret may hold: the API server's limit is 1 MiB for the whole object.
 pub const MAX_SECRET_BYTES: usize = 900 * 1024;
@@ -68,7 +69,7 @@ impl Classify for PackError {
     }
 }
 
-/// Puts the objects of `phases` into Secrets of `namespace` for the revision `revision` of `extension`.
+/// Puts the objects of `phases`, without `marks`, into Secrets of `namespace` for the revision `revision` of `extension`.
 ///
 /// Deterministic: the same phases give the same Secrets with the same names.
 ///
@@ -79,11 +80,13 @@ pub fn pack(
     extension: &str,
     revision: &str,
     phases: &[Phase],
+    marks: &ObjectMarks,
 ) -> Result<Packed, PackError> {
     let mut packing = Packing::default();
     for (at, phase) in phases.iter().enumerate() {
         for (index, object) in phase.objects.iter().enumerate() {
-            let stored = compress(object).map_err(PackError::Compress)?;
+            let stored =
+                compress(&marks.taken_from(object.clone())).map_err(PackError::Compress)?;
             if stored.len() > MAX_SECRET_BYTES {
                 return Err(PackError::TooLarge {
                     phase: at,
@@ -367,7 +370,7 @@ mod tests {
             phase("configuration", vec![config_map.clone(), secret.clone()]),
             phase("deploy", vec![config_map.clone()]),
         ];
-        let packed = pack("system", "e", "e-1", &phases).unwrap();
+        let packed = pack("system", "e", "e-1", &phases, &ObjectMarks::default()).unwrap();
         assert_eq!(
             read(&packed),
             [vec![config_map.clone(), secret], vec![config_map]]
@@ -390,7 +393,37 @@ mod tests {
             assert_eq!(key.len(), 43);
             assert!(value.0.starts_with(&GZIP_MAGIC));
         }
-        assert_eq!(packed, pack("system", "e", "e-1", &phases).unwrap());
+        assert_eq!(
+            packed,
+            pack("system", "e", "e-1", &phases, &ObjectMarks::default()).unwrap()
+        );
+    }
+
+    /// What the revision carries is not stored again with each object, and comes back when it is read; what an object
+    /// has of its own stays.
+    #[test]
+    fn marks_of_the_revision_are_not_packed() {
+        let text = |text: &str| text.to_owned();
+        let marks = ObjectMarks {
+            labels: BTreeMap::from([(text("owner"), text("e"))]),
+            annotations: BTreeMap::from([(text("version"), text("1"))]),
+        };
+        for (marked, stored) in [
+            (
+                json!({"metadata": {"name": "a", "labels": {"owner": "e"}, "annotations": {"version": "1"}}}),
+                json!({"metadata": {"name": "a"}}),
+            ),
+            (
+                json!({"metadata": {"labels": {"owner": "e", "x": "y"}, "annotations": {"version": "2"}}}),
+                json!({"metadata": {"labels": {"x": "y"}, "annotations": {"version": "2"}}}),
+            ),
+        ] {
+            let phases = [phase("deploy", vec![marked.clone()])];
+            let packed = pack("system", "e", "e-1", &phases, &marks).unwrap();
+            assert_eq!(read(&packed), [vec![stored.clone()]]);
+            assert_eq!(marks.added_to(stored), marked);
+            assert_eq!(marks.added_to(marked.clone()), marked);
+        }
     }
 
     #[test]
@@ -398,7 +431,14 @@ mod tests {
         let objects: Vec<Value> = (1..=3)
             .map(|n| json!({"data": noise(500 * 1024, n)}))
             .collect();
-        let packed = pack("n", "e", "e-1", &[phase("a", objects.clone())]).unwrap();
+        let packed = pack(
+            "n",
+            "e",
+            "e-1",
+            &[phase("a", objects.clone())],
+            &ObjectMarks::default(),
+        )
+        .unwrap();
         assert!(packed.secrets.len() >= 2);
         assert_eq!(read(&packed), [objects]);
         for secret in &packed.secrets {
@@ -421,7 +461,9 @@ mod tests {
             phase("a", vec![small.clone()]),
             phase("b", vec![small, large]),
         ];
-        let error = pack("n", "e", "e-1", &phases).unwrap_err().to_string();
+        let error = pack("n", "e", "e-1", &phases, &ObjectMarks::default())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.starts_with("object in phase 1 index 1 exceeds maximum Secret data size ("),
             "{error}"

@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Map, Value, json};
 
+use crate::api::keys;
 use crate::api::object::{Gvk, InvalidObject, ObjectKey};
 use crate::error::{Classify, Disposition, Reason};
 
@@ -154,6 +156,64 @@ pub struct ObjectMarks {
     pub labels: BTreeMap<String, String>,
     /// Added to `metadata.annotations`, replacing what is there.
     pub annotations: BTreeMap<String, String>,
+}
+
+impl ObjectMarks {
+    /// The marks of the objects of a revision, as the revision itself carries them.
+    pub fn of_revision(metadata: &ObjectMeta) -> Self {
+        let pick = |from: &Option<BTreeMap<String, String>>, keys: [&str; 2]| {
+            let all = from.iter().flatten();
+            let marks = all.filter(|(key, _)| keys.contains(&key.as_str()));
+            marks
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect()
+        };
+        Self {
+            labels: pick(&metadata.labels, [keys::OWNER_KIND, keys::OWNER_NAME]),
+            annotations: pick(
+                &metadata.annotations,
+                [keys::BUNDLE_VERSION, keys::PACKAGE_NAME],
+            ),
+        }
+    }
+
+    /// `object` with the marks that it lacks.
+    #[must_use]
+    pub fn added_to(&self, mut object: Value) -> Value {
+        for (field, marks) in [("labels", &self.labels), ("annotations", &self.annotations)] {
+            let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+                return object;
+            };
+            if marks.is_empty() {
+                continue;
+            }
+            let all = metadata.entry(field).or_insert_with(|| json!({}));
+            if let Some(all) = all.as_object_mut() {
+                for (key, value) in marks {
+                    all.entry(key).or_insert_with(|| json!(value));
+                }
+            }
+        }
+        object
+    }
+
+    /// `object` without those of its marks that are these.
+    #[must_use]
+    pub fn taken_from(&self, mut object: Value) -> Value {
+        for (field, marks) in [("labels", &self.labels), ("annotations", &self.annotations)] {
+            let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+                return object;
+            };
+            let Some(all) = metadata.get_mut(field).and_then(Value::as_object_mut) else {
+                continue;
+            };
+            all.retain(|key, value| marks.get(key).is_none_or(|mark| *value != **mark));
+            if all.is_empty() {
+                metadata.remove(field);
+            }
+        }
+        object
+    }
 }
 
 /// Sorts `manifests` into phases; empty phases are left out.

@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DeleteParams;
+use serde_json::json;
 
 use super::{PLURAL, RevisionError, Revisions};
 use crate::api::cluster_object_set::LifecycleState;
@@ -82,6 +83,8 @@ impl Revisions<'_> {
                 name: name.to_owned(),
                 source,
             })?;
+        let patch = json!({"metadata": {"uid": owner.uid, "managedFields": request::no_record()}});
+        self.patch(name, patch).await?;
         self.drop_secrets(name, &names).await
     }
 

@@ -182,8 +182,14 @@ fn give(
     object["metadata"]["managedFields"] = json!(kept);
 }
 
-/// Records that `manager` changed `before` to `object` by an update.
+/// Records that `manager` changed `before` to `object` by an update. Nothing is recorded of an object whose record was
+/// wiped, from then on.
 pub(super) fn updated(before: &Value, object: &mut Value, manager: &str, time: &str) {
+    let record = object.pointer("/metadata/managedFields");
+    if record == Some(&json!([{}])) || record == Some(&json!([])) {
+        object["metadata"]["managedFields"] = json!([]);
+        return;
+    }
     let (old, new) = (keyed(before), keyed(object));
     let changed: BTreeSet<String> = owned(before)
         .union(&owned(object))

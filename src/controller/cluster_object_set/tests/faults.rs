@@ -179,6 +179,12 @@ impl Cluster {
                 let own =
                     json!({"metadata": {"uid": null, "resourceVersion": null, "generation": null}});
                 json_patch::merge(&mut object, &own);
+                let is_own = object["kind"] == "ClusterObjectSet"
+                    || object["type"] == keys::OBJECT_DATA_SECRET_TYPE;
+                if is_own {
+                    // Who is interrupted before the record is wiped leaves it.
+                    object["metadata"]["managedFields"] = Value::Null;
+                }
                 let text = object.to_string();
                 uids.iter()
                     .fold(text, |text, (uid, name)| text.replace(uid, name))
