@@ -25,6 +25,7 @@ mod harness;
 mod install;
 mod lifecycle;
 mod measure;
+mod metrics;
 mod node;
 mod openshift;
 mod recover;
@@ -105,6 +106,10 @@ const STORIES: &[Story] = &[
     story!(
         "install::a_node_selector_reaches_the_operator",
         install::a_node_selector_reaches_the_operator
+    ),
+    story!(
+        "metrics::for_whoever_may_get_them",
+        metrics::for_whoever_may_get_them
     ),
     story!(
         "install::revisions_tell_what_they_hold",

@@ -6,6 +6,8 @@
 //!
 //! The prefixes of the messages are those of the reference.
 
+mod metrics;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
@@ -19,9 +21,10 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinError;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::info;
 
+pub use self::metrics::Metrics;
 use crate::error::{Classify, Disposition};
 use crate::oci::digest::Digest;
 use crate::oci::reference::{CanonicalReference, Reference};
@@ -62,6 +65,7 @@ pub struct Fetcher {
     flights: Arc<Mutex<Flights>>,
     turns: Arc<Semaphore>,
     stall: Duration,
+    metrics: Metrics,
 }
 
 /// Pulls under way.
@@ -132,7 +136,15 @@ impl Fetcher {
             flights: Arc::default(),
             turns: Arc::new(Semaphore::new(CONCURRENT_PULLS)),
             stall: STALL,
+            metrics: Metrics::default(),
         }
+    }
+
+    /// The same, with its pulls counted there.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
     }
 
     /// The same with other limits for unpacking.
@@ -212,8 +224,19 @@ impl Fetcher {
         if let Some(image) = stored {
             return Ok(image);
         }
+        let started = Instant::now();
+        let result = self.pull_in_time(&reference, kind).await;
+        self.metrics.pulled(kind, result.is_ok(), started.elapsed());
+        result
+    }
+
+    async fn pull_in_time(
+        &self,
+        reference: &CanonicalReference,
+        kind: ImageKind,
+    ) -> Result<UnpackedImage, FetchError> {
         let progress = Progress::default();
-        let pull = timeout(PULL_TIMEOUT, self.pull(&reference, kind, &progress));
+        let pull = timeout(PULL_TIMEOUT, self.pull(reference, kind, &progress));
         let Ok(result) = self.in_turn(&progress, pull).await else {
             return Err(FetchError::Deadline {
                 reference: reference.to_string(),

@@ -27,8 +27,8 @@ use crate::store::catalog::StoredCatalog;
 
 pub use self::answer::router;
 pub use self::metrics::Metrics;
-pub use self::server::{ContentServer, Options, ServeError, start};
-pub use self::tls::{Certificate, Profile, ServingCertificate};
+pub use self::server::{Options, ServeError, Server, start};
+pub use self::tls::{Certificate, Profile, ServingCertificate, Tls};
 
 /// The catalogs being served, by name. Clones are one table; readers never wait.
 ///

@@ -159,6 +159,14 @@ impl ContentStore {
         self.shortage.notify_one();
     }
 
+    /// How many bytes all files of the store have.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub fn used_bytes(&self) -> io::Result<u64> {
+        budget::used(&self.root)
+    }
+
     /// How many bytes more fit into the budget.
     fn room(&self) -> Result<u64, StoreError> {
         self.budget

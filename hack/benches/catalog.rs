@@ -329,16 +329,14 @@ fn served(stored: &Arc<StoredCatalog>) {
 
 /// The content server, on a port of its own.
 async fn start(served: Served, stop: &CancellationToken) -> SocketAddr {
-    let options = serve::Options {
-        address: "127.0.0.1:0".parse().expect("it is an address"),
-        certificate: serve::ServingCertificate::load(serve::Certificate::SelfMade {
-            names: vec!["127.0.0.1".to_owned()],
-        })
-        .expect("a certificate can be made"),
-        profile: serve::Profile::default(),
-        metrics: serve::Metrics::default(),
+    let certificate = serve::Certificate::SelfMade {
+        names: vec!["127.0.0.1".to_owned()],
     };
-    let started = serve::start(options, served, stop.clone()).await;
+    let tls = serve::Tls::load(certificate, serve::Profile::default()).expect("ring works");
+    let address = "127.0.0.1:0".parse().expect("it is an address");
+    let options = serve::Options::of_content(address, tls);
+    let router = serve::router(served, serve::Metrics::default());
+    let started = serve::start(options, router, stop.clone()).await;
     started.expect("the server starts").0
 }
 

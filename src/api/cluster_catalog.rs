@@ -94,6 +94,16 @@ pub enum AvailabilityMode {
     Unavailable,
 }
 
+impl AvailabilityMode {
+    /// The value on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Available => "Available",
+            Self::Unavailable => "Unavailable",
+        }
+    }
+}
+
 /// What is observed of the content.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -373,7 +373,7 @@ fn next(catalog: &ClusterCatalog, outcome: &Outcome, ctx: &Context) -> Next {
         Outcome::SetUnavailable => Next::OnChange,
         Outcome::Failed { failure, .. } => match failure.disposition {
             Disposition::Retry => Next::Retry,
-            Disposition::Terminal(_) => Next::OnChange,
+            Disposition::Terminal(_) => Next::Blocked(None),
         },
         Outcome::Served(_) => {
             let interval = catalog.spec.source.image.as_ref().and_then(interval);

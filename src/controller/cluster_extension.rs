@@ -27,6 +27,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::{Client, ResourceExt as _};
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 pub use self::memory::Memory;
 use self::object::{report, write_finalizer};
@@ -137,7 +138,7 @@ fn next(outcome: &Outcome) -> Next {
         | Outcome::Unresolved { failure, .. }
         | Outcome::Stuck { failure, .. } => match failure.disposition {
             Disposition::Retry => Next::Retry,
-            Disposition::Terminal(_) => Next::OnChange,
+            Disposition::Terminal(_) => Next::Blocked(None),
         },
         Outcome::Applied { .. } => Next::OnChange,
         Outcome::Uninstalling { .. } => Next::After(LOOK_AGAIN),
@@ -187,6 +188,7 @@ async fn go(
         .installed
         .map(|revision| revision.bundle);
     let query = choose::query(extension, installed.as_ref(), ctx.major_upgrades);
+    let started = Instant::now();
     let (catalogs, served, asked) = (ctx.catalogs.all(), ctx.served.clone(), query.clone());
     // Reading a package from disk may take a few milliseconds.
     let resolution = match spawn_blocking(move || choose::resolve(&asked, &catalogs, &served)).await
@@ -200,6 +202,8 @@ async fn go(
             return Outcome::Unobserved { failure, observed };
         }
     };
+    let metrics = ctx.reporter.metrics();
+    metrics.resolved(resolution.outcome.is_ok(), started.elapsed());
     let said = choose::resolution_status(&resolution, &query, installed.as_ref());
     let target = resolution.target(&query);
     let bundle = match (&target, &installed) {

@@ -24,7 +24,6 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::api::condition::{ConditionType, find};
 use crate::api::{ClusterObjectSet, ClusterObjectSetStatus, GROUP, VERSION, keys};
 use crate::apply::discovery::Discovery;
 use crate::apply::permissions::Preflight;
@@ -39,7 +38,7 @@ use crate::identity::Identity;
 use crate::identity::request::{self, path};
 use crate::revision::rollout::Rollout;
 use crate::status::cluster_object_set as status;
-use crate::status::transition::{Transition, Weight};
+use crate::status::transition::{self, Transition, Weight};
 use memory::Memory;
 use step::Step;
 
@@ -204,25 +203,12 @@ async fn tell(
     before: &ClusterObjectSetStatus,
     after: &ClusterObjectSetStatus,
 ) {
-    let of = |status: &ClusterObjectSetStatus| {
-        find(&status.conditions, ConditionType::Progressing)
-            .map(|condition| (condition.reason.clone(), condition.message.clone()))
-            .unwrap_or_default()
-    };
-    let (old, (reason, message)) = (of(before), of(after));
-    if old.0 != reason && !step.is_gone {
-        let weight = match reason.as_str() {
-            "RollingOut" | "Succeeded" | "Archived" => Weight::Normal,
-            _ => Weight::Warning,
-        };
-        let transition = Transition {
-            weight,
-            reason,
-            note: message,
-        };
-        ctx.reporter.publish(set, &transition).await;
-    }
+    let progress = transition::progress(&before.conditions, &after.conditions);
     for note in &step.notes {
+        // What was said before is not said again while it is so.
+        if note.is_state && progress.is_none() {
+            continue;
+        }
         let transition = Transition {
             weight: if note.is_warning {
                 Weight::Warning
@@ -233,6 +219,9 @@ async fn tell(
             note: note.text.clone(),
         };
         ctx.reporter.publish(set, &transition).await;
+    }
+    if let Some(progress) = progress.filter(|_| !step.is_gone) {
+        ctx.reporter.publish(set, &progress).await;
     }
 }
 
@@ -268,7 +257,7 @@ fn next(ctx: &Context, set: &ClusterObjectSet, step: &Step) -> Next {
         _ if step.is_gone => Next::OnChange,
         Rollout::Failed(failure) => match failure.disposition {
             Disposition::Retry => Next::Retry,
-            Disposition::Terminal(_) => Next::After(BLOCKED_AGAIN),
+            Disposition::Terminal(_) => Next::Blocked(Some(BLOCKED_AGAIN)),
         },
         Rollout::TearingDown { .. } => Next::After(TEARDOWN_AGAIN),
         Rollout::Archived => Next::OnChange,

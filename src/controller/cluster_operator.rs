@@ -11,8 +11,9 @@
 )]
 
 use std::borrow::Borrow;
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -63,20 +64,46 @@ pub struct Context {
     pub queue: Queue,
 }
 
-/// The cluster's minor version, where it is `OpenShift` and has told.
+/// What is known of the cluster, where it is `OpenShift` and has told.
 #[derive(Debug, Default)]
-pub struct Known(Mutex<Option<Minor>>);
+pub struct Known(Mutex<Facts>);
+
+#[derive(Debug, Default)]
+struct Facts {
+    /// The minor version.
+    current: Option<Minor>,
+    /// The extensions that block the update, once that was decided.
+    blocking: Option<Arc<BTreeSet<String>>>,
+}
 
 impl Known {
-    /// The version.
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cluster's minor version.
     pub fn current(&self) -> Option<Minor> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.facts().current
+    }
+
+    /// The names of the extensions that block the cluster's update; none where it is not known yet.
+    pub fn blocking(&self) -> Option<Arc<BTreeSet<String>>> {
+        self.facts().blocking.clone()
     }
 
     /// Takes note of the version; whether it is another than before.
     fn learn(&self, current: Minor) -> bool {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.replace(current) != Some(current)
+        self.facts().current.replace(current) != Some(current)
+    }
+
+    fn decide(&self, verdict: &Verdict) {
+        let blockers = verdict.blockers.iter();
+        self.block(blockers.map(|blocker| blocker.extension.clone()));
+    }
+
+    /// These extensions block the update, and no others.
+    pub(crate) fn block(&self, names: impl Iterator<Item = String>) {
+        self.facts().blocking = Some(Arc::new(names.collect()));
     }
 }
 
@@ -192,6 +219,7 @@ async fn pass(ctx: &Context) -> Result<bool, GateError> {
         current,
         &active_bundles(&ctx.extensions.all(), &ctx.sets.all()),
     );
+    ctx.known.decide(&verdict);
     let upgradeable = verdict.upgradeable;
     let operators: Api<DynamicObject> =
         Api::all_with(ctx.client.clone(), &resource("ClusterOperator"));

@@ -6,6 +6,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "a queue is a task")]
 
+mod waiting;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -15,12 +17,14 @@ use std::time::Duration;
 
 use futures::{StreamExt, channel::mpsc};
 use kube::Resource;
-use kube::runtime::controller::{Action, Config, applier};
+use kube::runtime::controller::{self, Action, Config, applier};
 use kube::runtime::reflector::{ObjectRef, Store};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
 
+use self::waiting::Waiting;
+pub use self::waiting::WorkQueues;
 use crate::controller::metrics::{Controller, Metrics};
 
 /// The delay after the first failure.
@@ -37,18 +41,29 @@ pub enum Next {
     After(Duration),
     /// The pass failed: after a growing delay, or when something changes.
     Retry,
+    /// The pass failed, and another attempt would not mend it: when something changes, or after this time if there is one.
+    Blocked(Option<Duration>),
+}
+
+/// What there is to tell of these queues.
+pub fn work_queues<const N: usize>(queues: [(Controller, &Queue); N]) -> WorkQueues {
+    let waiting =
+        |(controller, queue): (Controller, &Queue)| (controller, Arc::clone(&queue.waiting));
+    WorkQueues::of(queues.into_iter().map(waiting).collect())
 }
 
 /// Wakes objects of one kind. Cheap to clone; also usable before anybody listens.
 #[derive(Debug, Clone)]
 pub struct Queue {
     sender: mpsc::UnboundedSender<String>,
+    waiting: Arc<Waiting>,
 }
 
 /// The listening end of a [`Queue`].
 #[derive(Debug)]
 pub struct Listener {
     receiver: mpsc::UnboundedReceiver<String>,
+    waiting: Arc<Waiting>,
 }
 
 #[cfg(test)]
@@ -62,12 +77,18 @@ impl Listener {
 /// A queue and its listening end.
 pub fn queue() -> (Queue, Listener) {
     let (sender, receiver) = mpsc::unbounded();
-    (Queue { sender }, Listener { receiver })
+    let waiting = Arc::new(Waiting::default());
+    let queue = Queue {
+        sender,
+        waiting: Arc::clone(&waiting),
+    };
+    (queue, Listener { receiver, waiting })
 }
 
 impl Queue {
     /// Asks for a pass over the object of that name, soon. Asking twice is asking once.
     pub fn wake(&self, name: &str) {
+        self.waiting.add(name, Instant::now());
         // A closed queue means that the process is stopping.
         _ = self.sender.unbounded_send(name.to_owned());
     }
@@ -81,11 +102,11 @@ impl Failures {
     fn delay_after(&self, name: &str, next: Next) -> Option<Duration> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match next {
-            Next::OnChange => {
+            Next::OnChange | Next::Blocked(None) => {
                 counts.remove(name);
                 None
             }
-            Next::After(delay) => {
+            Next::After(delay) | Next::Blocked(Some(delay)) => {
                 counts.remove(name);
                 Some(delay)
             }
@@ -96,6 +117,13 @@ impl Failures {
                 Some(jittered(delay, name, *count))
             }
         }
+    }
+}
+
+impl Failures {
+    fn forget(&self, name: &str) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.remove(name);
     }
 }
 
@@ -139,27 +167,34 @@ pub async fn run<K, Fut>(
     Fut: Future<Output = Next> + Send + 'static,
 {
     let failures = Arc::new(Failures::default());
+    let waiting = listener.waiting;
     let requests = listener
         .receiver
         .map(|name| Ok::<_, Infallible>(ObjectRef::<K>::new(&name)))
         .take_until(work.stop.cancelled_owned());
     let (controller, metrics) = (work.controller, work.metrics);
+    metrics.at_most(controller, work.concurrency);
+    let (counts, seen) = (Arc::clone(&failures), Arc::clone(&waiting));
     let reconcile = move |object: Arc<K>, failures: Arc<Failures>| {
         let name = object.meta().name.clone().unwrap_or_default();
         // In place of the runtime's own span, which says the same in four times the letters.
         let span = info_span!(parent: None, "pass", kind = %K::kind(&()), name);
         let answer = span.in_scope(|| pass(object)).instrument(span);
-        let metrics = metrics.clone();
+        let (metrics, waiting) = (metrics.clone(), Arc::clone(&seen));
         Box::pin(async move {
             let started = Instant::now();
+            waiting.begin(&name, started);
             metrics.begin(controller);
             // A task of its own: a pass that panics must not take the others with it.
             let next = tokio::spawn(answer).await.ok();
             metrics.end(controller, next, started.elapsed());
             let next = next.unwrap_or(Next::Retry);
-            let action = failures
-                .delay_after(&name, next)
-                .map_or_else(Action::await_change, Action::requeue);
+            if next == Next::Retry {
+                waiting.retry();
+            }
+            let delay = failures.delay_after(&name, next);
+            waiting.end(&name, Instant::now(), delay);
+            let action = delay.map_or_else(Action::await_change, Action::requeue);
             Ok::<_, Infallible>(action)
         })
     };
@@ -171,8 +206,14 @@ pub async fn run<K, Fut>(
         requests,
         Config::default().concurrency(work.concurrency),
     )
-    // The only error left is an object that is gone, which needs no pass.
-    .for_each(|_| async {})
+    .for_each(|ended| {
+        // The only error left is an object that is gone, which needs no pass.
+        if let Err(controller::Error::ObjectNotFound(gone)) = ended {
+            waiting.forget(&gone.name);
+            counts.forget(&gone.name);
+        }
+        std::future::ready(())
+    })
     .await;
 }
 

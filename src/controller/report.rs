@@ -1,4 +1,4 @@
-//! Writing what a pass found: a status patch, and one event and one log line per transition.
+//! Writing what a pass found: a status patch, and one event, one log line and one count per transition.
 
 #![expect(
     clippy::disallowed_types,
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::api::condition::Condition;
+use crate::controller::metrics::Metrics;
 use crate::controller::queue::Next;
 use crate::error::chain;
 use crate::status::transition::{self, Transition, Weight};
@@ -55,6 +56,7 @@ pub struct Reporter {
     client: Client,
     source: EventReporter,
     series: Arc<Mutex<BTreeMap<(String, String), Series>>>,
+    metrics: Metrics,
 }
 
 /// The newest note for an object and a reason.
@@ -81,7 +83,20 @@ impl Reporter {
             client,
             source: reporter,
             series: Arc::default(),
+            metrics: Metrics::default(),
         }
+    }
+
+    /// The same, with what it tells counted there.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Where passes count what they do.
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     fn recorder(&self, object: &ObjectReference, reason: &str, note: &str) -> Recorder {
@@ -140,6 +155,7 @@ impl Reporter {
             Weight::Normal => info!(kind, name, reason, note, "status changed"),
             Weight::Warning => warn!(kind, name, reason, note, "status changed"),
         }
+        self.metrics.told(&kind, reason);
         let event = Event {
             type_: match weight {
                 Weight::Normal => EventType::Normal,

@@ -2,11 +2,11 @@
 
 mod registry;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use jiff::SignedDuration;
 
 pub use self::registry::RegistryArguments;
@@ -19,6 +19,9 @@ use crate::serve::Profile;
 
 /// The shortest period of anything that asks the API server again and again.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(10);
+
+/// The port of metrics, as the reference's.
+const METRICS_PORT: u16 = 7443;
 
 /// Run the controllers and the catalog content server.
 ///
@@ -80,9 +83,16 @@ pub struct RunArguments {
     #[arg(long, env = "OXOLM_HEALTH_PROBE_BIND_ADDRESS", default_value = "0.0.0.0:8081", value_parser = address)]
     pub health_probe_bind_address: SocketAddr,
 
-    /// The address of /metrics (HTTP); 0 turns it off
-    #[arg(long, env = "OXOLM_METRICS_BIND_ADDRESS", default_value = "127.0.0.1:7443", value_parser = optional_address)]
-    pub metrics_bind_address: OptionalAddress,
+    /// The address of /metrics and /log-level; 0 turns them off (default: 0.0.0.0:7443, or 127.0.0.1:7443 where nobody is
+    /// asked for a right)
+    #[arg(long, env = "OXOLM_METRICS_BIND_ADDRESS", value_name = "ADDRESS", value_parser = optional_address)]
+    pub metrics_bind_address: Option<OptionalAddress>,
+
+    /// Whether metrics are told over HTTPS, with the certificate of the content server, and only to those whose token may
+    /// get /metrics; else over plain HTTP, to everybody who reaches the address, and the log level cannot be changed
+    #[arg(long, env = "OXOLM_METRICS_SECURE", value_name = "true|false", default_value = "true", default_missing_value = "true",
+        num_args = 0..=1, require_equals = true, action = ArgAction::Set, hide_possible_values = true)]
+    pub metrics_secure: bool,
 
     /// The account of extensions that name none: NAME in each extension's namespace, or NAMESPACE/NAME for all
     #[arg(long, env = "OXOLM_DEFAULT_SERVICE_ACCOUNT")]
@@ -118,7 +128,8 @@ pub struct RunArguments {
     #[command(flatten)]
     pub registry: RegistryArguments,
 
-    /// The level of logs: error, warn, info, debug, trace, or directives such as oxolm=debug,kube=warn
+    /// The level of logs: error, warn, info, debug, trace, or directives such as oxolm=debug,kube=warn; PUT /log-level, where
+    /// metrics are, changes it while oxolm runs
     #[arg(long, env = "OXOLM_LOG_LEVEL", default_value = "info")]
     pub log_level: String,
 
@@ -128,6 +139,16 @@ pub struct RunArguments {
 }
 
 impl RunArguments {
+    /// Where metrics are served, if they are.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        match self.metrics_bind_address {
+            Some(OptionalAddress(address)) => address,
+            None if self.metrics_secure => Some((Ipv4Addr::UNSPECIFIED, METRICS_PORT).into()),
+            // What asks nobody for a right is not for the network, unless somebody says so.
+            None => Some((Ipv4Addr::LOCALHOST, METRICS_PORT).into()),
+        }
+    }
+
     /// The default account as its flag has it; empty when there is none.
     pub fn default_account_text(&self) -> String {
         match &self.default_service_account {
@@ -259,6 +280,31 @@ mod tests {
         for wrong in ["", "10", "9s", "-10m"] {
             assert!(period(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn metrics_that_ask_nobody_stay_on_the_machine_unless_somebody_says_so() {
+        #[derive(Debug, clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            run: RunArguments,
+        }
+        let address = |flags: &[&str]| {
+            let line = [&["oxolm"], flags].concat();
+            let parsed = <Line as clap::Parser>::try_parse_from(line).unwrap();
+            parsed
+                .run
+                .metrics_address()
+                .map(|address| address.to_string())
+        };
+        assert_eq!(address(&[]).as_deref(), Some("0.0.0.0:7443"));
+        assert_eq!(
+            address(&["--metrics-secure=false"]).as_deref(),
+            Some("127.0.0.1:7443")
+        );
+        let open = ["--metrics-secure=false", "--metrics-bind-address=:9090"];
+        assert_eq!(address(&open).as_deref(), Some("0.0.0.0:9090"));
+        assert_eq!(address(&["--metrics-bind-address", "0"]), None);
     }
 
     #[test]

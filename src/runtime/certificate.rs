@@ -45,7 +45,13 @@ pub(super) async fn start(
     let failed = |error: ServeError| RunError::Serve(error.into());
     if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
         let (certificate, key) = (certificate.clone(), key.clone());
-        return ServingCertificate::load(Certificate::Files { certificate, key }).map_err(failed);
+        let serving = ServingCertificate::load(Certificate::Files { certificate, key });
+        let serving = serving.map_err(failed)?;
+        let (watched, stop) = (serving.clone(), stop.clone());
+        tokio::spawn(async move {
+            tokio::select! { () = watched.watch() => {}, () = stop.cancelled() => {} }
+        });
+        return Ok(serving);
     }
     let hosts = hosts(external_address);
     let names = hosts.clone();

@@ -26,7 +26,7 @@ use crate::registry::RegistryClient;
 use crate::runtime::RunError;
 use crate::runtime::arguments::RunArguments;
 use crate::runtime::health::Readiness;
-use crate::serve::{self, Served};
+use crate::serve::{self, Served, Tls};
 use crate::store::ContentStore;
 use crate::store::catalog::{CatalogStore, StoredCatalog};
 
@@ -38,20 +38,17 @@ const SECRETS_GRACE: Duration = Duration::from_secs(10);
 /// Serves what the catalogs hold, over TLS.
 pub(super) async fn serve_catalogs(
     arguments: &RunArguments,
-    certificate: Arc<serve::ServingCertificate>,
+    tls: Tls,
     served: Served,
     metrics: serve::Metrics,
     stop: &CancellationToken,
 ) -> Result<JoinHandle<()>, RunError> {
-    let options = serve::Options {
-        address: arguments.catalogs_server_addr,
-        certificate,
-        profile: arguments.tls_profile,
-        metrics,
-    };
-    let (_address, task) = serve::start(options, served, stop.clone())
+    let options = serve::Options::of_content(arguments.catalogs_server_addr, tls);
+    let router = serve::router(served, metrics);
+    let (address, task) = serve::start(options, router, stop.clone())
         .await
         .map_err(|error| RunError::Serve(error.into()))?;
+    info!(%address, "serving catalogs");
     Ok(task)
 }
 

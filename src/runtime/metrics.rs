@@ -1,138 +1,177 @@
-//! `/metrics` in the [OpenMetrics](https://github.com/prometheus/OpenMetrics) text format, plain HTTP.
+//! `/metrics` for Prometheus, and `/log-level`.
+//!
+//! ```text
+//! GET                /metrics     every metric of `crate::metrics`
+//! GET, PUT, DELETE   /log-level   the level of the logs: tell it, change it, make it what it was at the start
+//! ```
+//!
+//! Over HTTPS with the certificate of the content server, for whoever has the right: the API server says who a bearer
+//! token belongs to, and whether that user may `get` (`put`, `delete`) the path. Without TLS nobody is asked, so there
+//! is no way to change anything then.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the server is a task, and the process's figures are files"
-)]
+mod access;
+mod exposition;
+mod objects;
+mod process;
+mod routes;
 
-use std::fs;
+use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
-use axum::routing::get;
+use kube::Client;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::{Registry, Unit};
-use tokio::net::TcpListener;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The kernel's clock ticks per second, as it tells them to processes.
-const TICKS_PER_SECOND: f64 = 100.0;
-/// The size of a page of memory in `/proc/self/statm`, in bytes.
-const PAGE_BYTES: u64 = 4096;
+pub use self::objects::Objects;
+use crate::api::keys;
+use crate::controller::metrics as controller;
+use crate::controller::queue::WorkQueues;
+use crate::fetch;
+use crate::identity::connection::Requests;
+use crate::metrics::{BUILD_INFO, CACHE_BYTES, LEADER};
+use crate::runtime::telemetry::LogLevel;
+use crate::serve::{self, ServeError, Tls};
+use crate::store::ContentStore;
 
-/// A registry with the figures of the process itself.
-pub fn registry() -> Registry {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Process));
-    registry
+/// How many connections are open at once: some Prometheus servers, and people.
+const CONNECTIONS: usize = 64;
+
+/// How long the size of the cache is taken to be what it was.
+const CACHE_MEASURED_EVERY: Duration = Duration::from_mins(1);
+
+/// Where metrics are served, and to whom.
+#[derive(Debug)]
+pub struct Options {
+    /// The address; port 0 lets the system choose.
+    pub address: SocketAddr,
+    /// The certificate, and who is asked for rights; none: plain HTTP, for everybody.
+    pub secure: Option<(Tls, Reviews)>,
+    /// What the process was told to log.
+    pub log_level: LogLevel,
 }
 
-/// Serves `registry` on `address` until `stop`; gives the address that was bound.
+/// Asks the API server who somebody is and may do.
+#[derive(Clone)]
+#[expect(clippy::disallowed_types, reason = "the API server is asked")]
+pub struct Reviews(pub Client);
+
+impl fmt::Debug for Reviews {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reviews")
+    }
+}
+
+/// Serves `registry` until `stop`; gives the address that was bound.
 ///
 /// # Errors
 /// When the address cannot be bound.
 pub async fn serve(
-    address: SocketAddr,
+    options: Options,
     registry: Registry,
     stop: CancellationToken,
-) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address).await?;
-    let bound = listener.local_addr()?;
-    let router = Router::new()
-        .route("/metrics", get(metrics))
-        .with_state(Arc::new(registry));
-    tokio::spawn(async move {
-        let served = axum::serve(listener, router)
-            .with_graceful_shutdown(stop.cancelled_owned())
-            .await;
-        if let Err(error) = served {
-            tracing::error!(%error, "metrics server ended");
-        }
-    });
-    Ok(bound)
+) -> Result<SocketAddr, ServeError> {
+    let (tls, reviews) = options.secure.unzip();
+    let router = routes::router(registry, options.log_level, reviews);
+    let served = serve::Options {
+        address: options.address,
+        tls,
+        connections: CONNECTIONS,
+    };
+    let (address, _ends_with_stop) = serve::start(served, router, stop).await?;
+    Ok(address)
 }
 
-async fn metrics(State(registry): State<Arc<Registry>>) -> impl IntoResponse {
-    let mut body = String::new();
-    // Writing to a string cannot fail; a metric that cannot be encoded leaves the rest.
-    _ = text::encode(&mut body, &registry);
-    (
-        [(
-            CONTENT_TYPE,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        )],
-        body,
-    )
-}
-
-/// `process_*`, read when somebody asks.
+/// What the parts of the process count.
 #[derive(Debug)]
-struct Process;
+pub struct Counters {
+    /// The registry that tells everything.
+    pub registry: Registry,
+    /// Of the reconcilers.
+    pub passes: controller::Metrics,
+    /// Of the content server.
+    pub served: serve::Metrics,
+    /// Of the fetcher.
+    pub pulls: fetch::Metrics,
+}
 
-impl Collector for Process {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        if let Some(seconds) = cpu_seconds() {
-            let counter = ConstCounter::new(seconds);
-            let metric = encoder.encode_descriptor(
-                "process_cpu",
-                "CPU time of the process",
-                Some(&Unit::Seconds),
-                counter.metric_type(),
-            )?;
-            counter.encode(metric)?;
+impl Counters {
+    /// A registry with the figures of the process itself, and all that is counted.
+    pub fn new(requests: &Requests) -> Self {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(process::Process));
+        requests.register(&mut registry);
+        Self {
+            passes: controller::Metrics::register(&mut registry),
+            served: serve::Metrics::register(&mut registry),
+            pulls: fetch::Metrics::register(&mut registry),
+            registry,
         }
-        if let Some(bytes) = resident_bytes() {
-            let gauge = ConstGauge::new(bytes);
-            let metric = encoder.encode_descriptor(
-                "process_resident_memory",
-                "Resident memory of the process",
-                Some(&Unit::Bytes),
-                gauge.metric_type(),
-            )?;
-            gauge.encode(metric)?;
-        }
-        Ok(())
+    }
+
+    /// The registry, with what is read when somebody asks.
+    pub fn with(self, queues: WorkQueues, replica: Replica, objects: Objects) -> Registry {
+        let mut registry = self.registry;
+        registry.register_collector(Box::new(queues));
+        registry.register_collector(Box::new(replica));
+        registry.register_collector(Box::new(objects));
+        registry
     }
 }
 
-/// `utime` and `stime` of `/proc/self/stat`.
-fn cpu_seconds() -> Option<f64> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut fields = after_name.split_whitespace().skip(11);
-    let user: f64 = fields.next()?.parse().ok()?;
-    let system: f64 = fields.next()?.parse().ok()?;
-    Some((user + system) / TICKS_PER_SECOND)
+/// What is told of this replica.
+#[derive(Debug)]
+pub struct Replica {
+    is_leading: Arc<AtomicBool>,
+    store: ContentStore,
+    measured: Mutex<Option<(Instant, u64)>>,
 }
 
-fn resident_bytes() -> Option<i64> {
-    let statm = fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
-    i64::try_from(pages.saturating_mul(PAGE_BYTES)).ok()
+impl Replica {
+    /// Tells whether it leads, and how large its cache is.
+    pub fn new(is_leading: Arc<AtomicBool>, store: ContentStore) -> Self {
+        Self {
+            is_leading,
+            store,
+            measured: Mutex::default(),
+        }
+    }
+
+    /// How large the cache was a minute ago at most; nothing when it cannot be measured.
+    fn cache_bytes(&self) -> Option<u64> {
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, bytes)) = *measured
+            && at.elapsed() < CACHE_MEASURED_EVERY
+        {
+            return Some(bytes);
+        }
+        let bytes = self.store.used_bytes().ok()?; // A disk that cannot be read is told of elsewhere.
+        *measured = Some((Instant::now(), bytes));
+        Some(bytes)
+    }
+}
+
+impl Collector for Replica {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut leader = LEADER.begin(&mut encoder)?;
+        let leads = i64::from(self.is_leading.load(Ordering::Acquire));
+        ConstGauge::new(leads).encode(leader.encode_family(&[("name", keys::LEASE_NAME)])?)?;
+        let mut build = BUILD_INFO.begin(&mut encoder)?;
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        ConstGauge::new(1_i64).encode(build.encode_family(&version)?)?;
+        let cache = CACHE_BYTES.begin(&mut encoder)?;
+        match self.cache_bytes() {
+            Some(bytes) => ConstGauge::new(i64::try_from(bytes).unwrap_or(i64::MAX)).encode(cache),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_process_tells_its_figures() {
-        let mut text_out = String::new();
-        text::encode(&mut text_out, &registry()).unwrap();
-        assert!(
-            text_out.contains("process_cpu_seconds_total "),
-            "{text_out}"
-        );
-        assert!(
-            text_out.contains("process_resident_memory_bytes "),
-            "{text_out}"
-        );
-    }
-}
+mod tests;

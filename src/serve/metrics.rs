@@ -14,6 +14,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
+use crate::metrics::CATALOG_REQUESTS;
+
 /// The upper bounds, in seconds.
 const SECONDS: [f64; 19] = [
     0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.6, 2.0, 2.4, 2.8, 3.2, 3.6, 4.0, 10.0,
@@ -40,11 +42,9 @@ impl Metrics {
     /// Registers the histogram with `registry`.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        registry.register(
-            "catalogd_http_request_duration_seconds",
-            "Length of requests to the catalog content server in seconds, until their last byte",
-            Family::clone(&metrics.0),
-        );
+        CATALOG_REQUESTS.register(registry, Family::clone(&metrics.0));
+        // There from the start.
+        drop(metrics.0.get_or_create(&ByCode { code: 200 }));
         metrics
     }
 

@@ -12,17 +12,17 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::guard::Guarded;
-use super::tls::{Profile, ServingCertificate};
-use super::{Metrics, Served, router};
+use super::tls::Tls;
 
 /// How many connections are open at once; further ones wait to be accepted. Each costs some 20 KiB.
 const MAX_CONNECTIONS: usize = 2048;
@@ -70,76 +70,68 @@ pub enum ServeError {
     Tls(#[source] rustls::Error),
 }
 
-/// Where and with which certificate to serve.
+/// Where and how to serve.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The address to listen on; port 0 lets the system choose.
     pub address: SocketAddr,
-    /// The serving certificate.
-    pub certificate: Arc<ServingCertificate>,
-    /// What clients must speak.
-    pub profile: Profile,
-    /// Where requests are counted.
-    pub metrics: Metrics,
+    /// What is spoken; plain HTTP if there is none.
+    pub tls: Option<Tls>,
+    /// How many connections are open at once; further ones wait to be accepted.
+    pub connections: usize,
+}
+
+impl Options {
+    /// As the content server is to be.
+    pub fn of_content(address: SocketAddr, tls: Tls) -> Self {
+        Self {
+            address,
+            tls: Some(tls),
+            connections: MAX_CONNECTIONS,
+        }
+    }
 }
 
 /// Serves from a task of its own until `stop`; returns the address that it is bound to, and the task, which ends when open
 /// answers have.
 ///
 /// # Errors
-/// As [`ContentServer::bind`].
+/// As [`Server::bind`].
 pub async fn start(
     options: Options,
-    served: Served,
+    router: Router,
     stop: CancellationToken,
 ) -> Result<(SocketAddr, JoinHandle<()>), ServeError> {
-    let server = ContentServer::bind(options, served).await?;
+    let server = Server::bind(options, router).await?;
     let address = server.address();
-    info!(%address, "serving catalogs");
     Ok((address, tokio::spawn(server.run(stop))))
 }
 
-/// The content server, bound to its address. Connections wait until it runs.
+/// A server, bound to its address. Connections wait until it runs.
 #[derive(Debug)]
-pub struct ContentServer {
+pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    certificate: Arc<ServingCertificate>,
+    tls: Option<Tls>,
+    connections: usize,
     router: Router,
-    acceptor: Acceptor,
 }
 
-/// [`TlsAcceptor`] has no `Debug`.
-struct Acceptor(TlsAcceptor);
-
-impl std::fmt::Debug for Acceptor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Acceptor")
-    }
-}
-
-impl ContentServer {
-    /// Binds to `address`.
+impl Server {
+    /// Binds to the address.
     ///
     /// # Errors
-    /// When either fails.
-    pub async fn bind(options: Options, served: Served) -> Result<Self, ServeError> {
-        let Options {
-            address,
-            certificate,
-            profile,
-            metrics,
-        } = options;
-        let config = certificate.clone().config(profile)?;
+    /// When it is taken or not ours.
+    pub async fn bind(options: Options, router: Router) -> Result<Self, ServeError> {
+        let address = options.address;
         let listen = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
-        let local = listener.local_addr().map_err(listen)?;
         Ok(Self {
+            address: listener.local_addr().map_err(listen)?,
             listener,
-            address: local,
-            certificate,
-            router: router(served, metrics),
-            acceptor: Acceptor(TlsAcceptor::from(config)),
+            tls: options.tls,
+            connections: options.connections,
+            router,
         })
     }
 
@@ -150,13 +142,11 @@ impl ContentServer {
 
     /// Serves until `stop`, then lets open answers end.
     pub async fn run(self, stop: CancellationToken) {
-        let mut watch = pin!(self.certificate.clone().watch());
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let places = Arc::new(Semaphore::new(self.connections));
         let mut connections = JoinSet::new();
         loop {
             let place = tokio::select! {
                 () = stop.cancelled() => break,
-                () = &mut watch => continue,
                 Some(_) = connections.join_next() => continue,
                 place = accept(&self.listener, &places) => place,
             };
@@ -164,7 +154,7 @@ impl ContentServer {
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let acceptor = self.acceptor.0.clone();
+            let acceptor = (self.tls.as_ref()).map(|tls| TlsAcceptor::from(tls.config.clone()));
             let router = self.router.clone();
             let stop = stop.clone();
             connections.spawn(async move {
@@ -197,17 +187,32 @@ async fn accept(
     }
 }
 
-async fn serve(stream: TcpStream, acceptor: TlsAcceptor, router: Router, stop: CancellationToken) {
+async fn serve(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    router: Router,
+    stop: CancellationToken,
+) {
     // Answers are written in large pieces; waiting to fill packets only delays their ends.
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "cannot set TCP_NODELAY");
     }
-    let handshake = timeout(HEAD_TIMEOUT, acceptor.accept(Guarded::new(stream)));
-    let stream = match handshake.await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
-        Err(_elapsed) => return debug!("TLS handshake took too long"),
+    let stream = Guarded::new(stream);
+    let Some(acceptor) = acceptor else {
+        return talk(stream, router, stop).await;
     };
+    match timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => talk(stream, router, stop).await,
+        Ok(Err(error)) => debug!(%error, "TLS handshake failed"),
+        Err(_elapsed) => debug!("TLS handshake took too long"),
+    }
+}
+
+/// Answers the requests of one connection.
+async fn talk<S>(stream: S, router: Router, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -232,7 +237,7 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
 
     use super::*;
-    use crate::serve::Certificate;
+    use crate::serve::{Certificate, Metrics, Profile, Served, router};
 
     #[tokio::test]
     async fn a_new_certificate_leaves_open_connections_alone() {
@@ -252,20 +257,16 @@ mod tests {
             made.cert.der().clone()
         };
         let first = write();
-        let options = Options {
-            address: "127.0.0.1:0".parse().unwrap(),
-            certificate: ServingCertificate::load(Certificate::Files {
-                certificate: certificate.clone(),
-                key: key.clone(),
-            })
-            .unwrap(),
-            profile: Profile::default(),
-            metrics: Metrics::default(),
+        let files = Certificate::Files {
+            certificate: certificate.clone(),
+            key: key.clone(),
         };
-        let server = ContentServer::bind(options, Served::default())
+        let tls = Tls::load(files, Profile::default()).unwrap();
+        let options = Options::of_content("127.0.0.1:0".parse().unwrap(), tls.clone());
+        let server = Server::bind(options, router(Served::default(), Metrics::default()))
             .await
             .unwrap();
-        let (address, current) = (server.address(), server.certificate.clone());
+        let address = server.address();
         let stop = CancellationToken::new();
         tokio::spawn(server.run(stop.clone()));
         // Trusts exactly one certificate.
@@ -290,7 +291,7 @@ mod tests {
         open.read_exact(&mut answer).await.unwrap();
 
         let second = write();
-        current.reload(&certificate, &key);
+        tls.reload(&certificate, &key);
         assert!(connect(&first).await.is_err());
         connect(&second).await.unwrap();
         open.write_all(request).await.unwrap();

@@ -71,9 +71,12 @@ fn served_catalog(catalogs: &CatalogStore, content: &ContentStore, text: &str) -
     catalogs.publish(&image).unwrap()
 }
 
-fn self_made(names: &[&str]) -> Arc<ServingCertificate> {
-    let names = names.iter().map(|&name| name.to_owned()).collect();
-    ServingCertificate::load(Certificate::SelfMade { names }).unwrap()
+/// How to serve there, with a certificate of our own.
+fn on(address: SocketAddr, profile: Profile) -> Options {
+    let certificate = Certificate::SelfMade {
+        names: vec!["localhost".to_owned(), "127.0.0.1".to_owned()],
+    };
+    Options::of_content(address, Tls::load(certificate, profile).unwrap())
 }
 
 async fn run() -> Running {
@@ -90,14 +93,9 @@ async fn run() -> Running {
     served.set("empty", Arc::new(served_catalog(&catalogs, &content, "")));
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let server = ContentServer::bind(
-        Options {
-            address: "127.0.0.1:0".parse().unwrap(),
-            certificate: self_made(&["localhost", "127.0.0.1"]),
-            profile: Profile::default(),
-            metrics: metrics.clone(),
-        },
-        served.clone(),
+    let server = Server::bind(
+        on("127.0.0.1:0".parse().unwrap(), Profile::default()),
+        router(served.clone(), metrics.clone()),
     )
     .await
     .unwrap();
@@ -505,14 +503,9 @@ async fn the_server_ends_when_it_is_told_to() {
 #[tokio::test]
 async fn an_address_that_is_taken_is_an_error() {
     let server = run().await;
-    let error = ContentServer::bind(
-        Options {
-            address: server.address,
-            certificate: self_made(&["localhost"]),
-            profile: Profile::default(),
-            metrics: Metrics::default(),
-        },
-        Served::default(),
+    let error = Server::bind(
+        on(server.address, Profile::default()),
+        router(Served::default(), Metrics::default()),
     )
     .await
     .unwrap_err();
@@ -593,16 +586,10 @@ async fn profiles_decide_which_tls_is_spoken() {
         (Profile::Modern, Version::TLS_1_3, true),
         (Profile::Modern, Version::TLS_1_2, false),
     ] {
-        let options = Options {
-            address: "127.0.0.1:0".parse().unwrap(),
-            certificate: self_made(&["127.0.0.1"]),
-            profile,
-            metrics: Metrics::default(),
-        };
+        let options = on("127.0.0.1:0".parse().unwrap(), profile);
         let stop = CancellationToken::new();
-        let (address, _task) = start(options, Served::default(), stop.clone())
-            .await
-            .unwrap();
+        let router = router(Served::default(), Metrics::default());
+        let (address, _task) = start(options, router, stop.clone()).await.unwrap();
         let asked = client_of(version).get(format!("https://{address}/")).send();
         assert_eq!(asked.await.is_ok(), is_answered, "{profile:?} {version:?}");
         stop.cancel();

@@ -119,16 +119,8 @@ impl ServingCertificate {
         Ok(true)
     }
 
-    /// What a TLS server needs that speaks HTTP/1.1, with the certificate of the moment.
-    ///
-    /// # Errors
-    /// When TLS cannot be set up.
-    pub fn config(self: Arc<Self>, profile: Profile) -> Result<Arc<ServerConfig>, ServeError> {
-        config(self, profile)
-    }
-
     /// Looks for changed files until it is dropped.
-    pub(super) async fn watch(self: Arc<Self>) {
+    pub async fn watch(&self) {
         let Certificate::Files { certificate, key } = &self.source else {
             return std::future::pending().await;
         };
@@ -141,7 +133,7 @@ impl ServingCertificate {
     }
 
     /// Takes the files' pair if it is new and sound.
-    pub(super) fn reload(&self, certificate: &Path, key: &Path) {
+    fn reload(&self, certificate: &Path, key: &Path) {
         match read(certificate, key) {
             Ok(pair) if pair.pem == self.pair.load().pem => {}
             Ok(pair) => {
@@ -162,8 +154,43 @@ impl ResolvesServerCert for ServingCertificate {
     }
 }
 
+/// What connections speak: the versions of a profile, with the certificate of the moment. Clones share the certificate.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    #[cfg(test)]
+    certificate: Arc<ServingCertificate>,
+    pub(super) config: Arc<ServerConfig>,
+}
+
+impl Tls {
+    /// Speaks `profile` with this certificate.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn of(certificate: Arc<ServingCertificate>, profile: Profile) -> Result<Self, ServeError> {
+        Ok(Self {
+            #[cfg(test)]
+            certificate: certificate.clone(),
+            config: config(certificate, profile)?,
+        })
+    }
+
+    /// The same with a certificate that is read or made now, and stays.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn load(source: Certificate, profile: Profile) -> Result<Self, ServeError> {
+        Self::of(ServingCertificate::load(source)?, profile)
+    }
+
+    #[cfg(test)]
+    pub(super) fn reload(&self, certificate: &Path, key: &Path) {
+        self.certificate.reload(certificate, key);
+    }
+}
+
 /// The profile's versions with the certificate of the moment; HTTP/1.1 only, as in the reference.
-pub(super) fn config(
+fn config(
     current: Arc<ServingCertificate>,
     profile: Profile,
 ) -> Result<Arc<ServerConfig>, ServeError> {

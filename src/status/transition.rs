@@ -41,6 +41,12 @@ pub fn between(before: &[Condition], after: &[Condition]) -> Vec<Transition> {
         .collect()
 }
 
+/// What of [`between`] is about `Progressing`: all that is told of a revision, whose extension tells the rest.
+pub fn progress(before: &[Condition], after: &[Condition]) -> Option<Transition> {
+    let kind = ConditionType::Progressing;
+    told(kind, find(before, kind), find(after, kind)?)
+}
+
 fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
     crate::api::condition::find(conditions, kind)
 }

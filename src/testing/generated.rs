@@ -13,10 +13,17 @@ use std::path::Path;
 use crate::api::condition::Reason;
 use crate::api::crd;
 use crate::api::policy::{Settings, policies};
+use crate::metrics::{self, Metric};
 use crate::status::meaning::{Meaning, meaning};
 
 /// The variable that makes the test write.
 const GENERATE: &str = "OXOLM_GENERATE";
+
+/// What the page of metrics begins with.
+const METRICS_INTRODUCTION: &str = include_str!("generated/metrics-before.md");
+
+/// What it ends with.
+const METRICS_OF_OLD: &str = include_str!("generated/metrics-after.md");
 
 /// The labels that every object of the chart carries, as lines of a template.
 const LABELS: &str = "metadata:\n  labels:\n    {{- include \"oxolm.labels\" . | nindent 4 }}\n";
@@ -33,6 +40,7 @@ fn generated() -> Vec<(String, String)> {
             policy_template(),
         ),
         ("config/conditions.md".to_owned(), conditions()),
+        ("config/metrics.md".to_owned(), metrics()),
     ];
     for manifest in crd::manifests().unwrap() {
         let name = manifest.file_name();
@@ -71,6 +79,30 @@ fn conditions() -> String {
             _ = writeln!(text, "| `{name}` | {cause} |");
         }
     }
+    text
+}
+
+/// All metrics for people.
+fn metrics() -> String {
+    let mut text = METRICS_INTRODUCTION.to_owned();
+    text.push_str("## Metrics\n\n| name | type | labels | unit | stability | what it tells |\n|---|---|---|---|---|---|\n");
+    for metric in metrics::ALL {
+        let Metric {
+            name,
+            kind,
+            labels,
+            unit,
+            stability,
+            help,
+        } = metric;
+        let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+        let (labels, help) = (labels.join(" "), help.replace('<', "\\<"));
+        _ = writeln!(
+            text,
+            "| `{name}` | {kind} | {labels} | {unit} | {stability} | {help} |"
+        );
+    }
+    text.push_str(METRICS_OF_OLD);
     text
 }
 

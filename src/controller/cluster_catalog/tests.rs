@@ -341,7 +341,7 @@ async fn what_time_cannot_heal_is_blocked() {
         assert_eq!([status.as_str(), reason.as_str()], expected[..2], "{name}");
         assert!(message.starts_with(expected[2]), "{name}: {message}");
         assert!(!message.contains("secret"), "{name}: {message}");
-        assert_eq!(next == Next::OnChange, reason == "Blocked", "{name}");
+        assert_eq!(next == Next::Blocked(None), reason == "Blocked", "{name}");
         assert_eq!(fixture.condition("Serving")[1], "", "{name}");
         assert!(fixture.object()["status"]["urls"].is_null(), "{name}");
     }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::api::ClusterExtension;
 use crate::bundle::{LoadError, RegistryV1};
+use crate::controller::metrics::Metrics;
 use crate::error::{Classify, Disposition, Reason};
 use crate::fetch::{FetchError, Fetcher, ImageKind};
 use crate::oci::reference::{CanonicalReference, Reference, ReferenceError};
@@ -157,6 +158,7 @@ impl Rendered {
         extension: &ClusterExtension,
         image: &CanonicalReference,
         certificates: Provider,
+        metrics: &Metrics,
     ) -> Result<Arc<Content>, ContentError> {
         let namespace = extension.spec.namespace.clone();
         let config = extension
@@ -171,11 +173,15 @@ impl Rendered {
             return Ok(known);
         }
         let unpacked = fetcher.fetch(image, ImageKind::Bundle).await?;
+        let started = Instant::now();
         // Reading and rendering a large bundle takes tens of milliseconds.
         let work = spawn_blocking(move || {
             render_files(&unpacked.root, &namespace, config.as_ref(), certificates)
         });
-        let content = work.await.map_err(|_join| ContentError::Interrupted)??;
+        let content = work.await.map_err(|_join| ContentError::Interrupted);
+        let content = content.flatten();
+        metrics.rendered(content.is_ok(), started.elapsed());
+        let content = content?;
         let content = Arc::new(content);
         self.keep(key, &content);
         Ok(content)

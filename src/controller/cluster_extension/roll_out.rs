@@ -17,6 +17,7 @@ use crate::apply::discovery::{DiscoveryError, ServerVersionError};
 use crate::apply::permissions::{PreflightError, Preflighter};
 use crate::apply::revisions::{Ensured, RevisionError};
 use crate::bundle::requirement::{KubernetesError, check_kubernetes, minimum_kubernetes};
+use crate::controller::metrics::Check;
 use crate::error::{Classify, Disposition, chain};
 use crate::identity::IdentityError;
 use crate::oci::digest::Digest;
@@ -58,11 +59,16 @@ impl Wish {
                 );
                 Ok(None)
             }
-            Err(source) => Err(StuckError {
-                name,
-                version,
-                source,
-            }),
+            Err(source) => {
+                if let Some(check) = source.check() {
+                    ctx.reporter.metrics().refused(check);
+                }
+                Err(StuckError {
+                    name,
+                    version,
+                    source,
+                })
+            }
         }
     }
 
@@ -242,14 +248,26 @@ impl Wish {
         // A bundle without webhooks is the same for all, and most have none.
         let provider = recorded.unwrap_or(Provider::SelfSigned);
         let content = rendered
-            .content(&ctx.fetcher, &self.extension, image, provider)
+            .content(
+                &ctx.fetcher,
+                &self.extension,
+                image,
+                provider,
+                ctx.reporter.metrics(),
+            )
             .await?;
         if recorded.is_some() || !content.needs_certificates {
             return Ok((content, provider));
         }
         let provider = ctx.discovery.certificates().await?;
         let content = rendered
-            .content(&ctx.fetcher, &self.extension, image, provider)
+            .content(
+                &ctx.fetcher,
+                &self.extension,
+                image,
+                provider,
+                ctx.reporter.metrics(),
+            )
             .await?;
         Ok((content, provider))
     }
@@ -339,6 +357,26 @@ pub(super) enum RolloutError {
     Told(#[source] Box<kube::Error>),
     #[error(transparent)]
     Kubernetes(#[from] KubernetesError),
+}
+
+impl RolloutError {
+    /// The check that refused, if one did; a check that could not be made did not refuse.
+    fn check(&self) -> Option<Check> {
+        match self {
+            Self::Permission(PreflightError::Lacking(_)) => Some(Check::Permissions),
+            Self::CrdUpgrade(CrdUpgradeError::Refused { .. }) => Some(Check::CrdUpgrade),
+            Self::Kubernetes(_) => Some(Check::Kubernetes),
+            Self::Permission(_)
+            | Self::CrdUpgrade(_)
+            | Self::Content(_)
+            | Self::Identity(_)
+            | Self::Revision(_)
+            | Self::Phase(_)
+            | Self::Provider(_)
+            | Self::ServerVersion(_)
+            | Self::Told(_) => None,
+        }
+    }
 }
 
 impl Classify for StuckError {

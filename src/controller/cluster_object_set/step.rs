@@ -7,10 +7,9 @@
 )]
 
 mod end;
+mod tell;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -18,19 +17,20 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+pub(super) use self::tell::Note;
+use self::tell::renewals;
 use crate::api::cluster_object_set::LifecycleState;
-use crate::api::condition::{ConditionType, Reason, is_true};
-use crate::api::object::ObjectKey;
+use crate::api::condition::{ConditionType, is_true};
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
-use crate::apply::certificates::{Certified, TOLD};
+use crate::apply::certificates::TOLD;
 use crate::apply::objects::{Objects, revision_stays};
-use crate::apply::permissions::Preflighter;
-use crate::apply::phases::{Content, Left, Pass as PhasesPass, PhasesError, Remembered};
+use crate::apply::permissions::{PreflightError, Preflighter};
+use crate::apply::phases::{Content, Pass as PhasesPass, PhasesError, Remembered};
 use crate::apply::secrets::{self, ContentError, Reader};
-use crate::apply::watch::Watcher;
 use crate::controller::cluster_object_set::account::{account_of, claim_of};
 use crate::controller::cluster_object_set::memory::Entry;
 use crate::controller::cluster_object_set::{Context, PLURAL};
+use crate::controller::metrics::Check;
 use crate::error::{self, Classify, Disposition, Failure};
 use crate::identity::request::{self, RequestError, path};
 use crate::revision::Account;
@@ -39,7 +39,7 @@ use crate::revision::collision::{Claim, CrdOwner};
 use crate::revision::marks::owner_reference;
 use crate::revision::name::label_value;
 use crate::revision::pack::phase_digest;
-use crate::revision::rollout::{Action, Pass, PhaseReport, Rollout, Warning, rollout};
+use crate::revision::rollout::{Pass, Rollout, rollout};
 use crate::revision::{probe, validate};
 
 /// What a pass came to.
@@ -52,14 +52,6 @@ pub(super) struct Step {
     pub(super) predecessors: Vec<String>,
     /// What else there is to tell.
     pub(super) notes: Vec<Note>,
-}
-
-/// Something that happened and is no condition.
-#[derive(Debug)]
-pub(super) struct Note {
-    pub(super) reason: &'static str,
-    pub(super) text: String,
-    pub(super) is_warning: bool,
 }
 
 impl From<Rollout> for Step {
@@ -243,7 +235,11 @@ impl<'a> Work<'a> {
             return *step;
         }
         let before = entry.remembered.left.clone();
-        match pass.apply(&content, &mut entry.remembered).await {
+        let metrics = self.ctx.reporter.metrics();
+        let started = Instant::now();
+        let applied = pass.apply(&content, &mut entry.remembered).await;
+        metrics.applied(applied.is_ok(), started.elapsed());
+        match applied {
             Ok(reports) => {
                 entry.read_at = Some(Instant::now());
                 self.note_unwatched(entry);
@@ -259,10 +255,12 @@ impl<'a> Work<'a> {
                 entry.remembered = Remembered::default();
                 let mut step = Step::failed(&error);
                 if matches!(error, PhasesError::Collisions(_)) {
+                    metrics.refused(Check::Collisions);
                     step.notes.push(Note {
                         reason: "Collision",
                         text: error.to_string(),
                         is_warning: true,
+                        is_state: true,
                     });
                 }
                 step
@@ -318,12 +316,14 @@ impl<'a> Work<'a> {
 
     /// What is asked before the first write: are the objects valid, has the account the rights.
     async fn check(&self, content: &Content) -> Result<(), Box<Step>> {
+        let metrics = self.ctx.reporter.metrics();
         let phases = content.phases.iter().map(|phase| {
             let objects = phase.items.iter().map(|item| (&item.key, &item.object));
             (phase.name.as_str(), objects.collect())
         });
         if let Some(text) = validate::validate(&self.set.name_any(), self.set.spec.revision, phases)
         {
+            metrics.refused(Check::Objects);
             return Err(Box::new(Step::failed(&StepError::Invalid(text))));
         }
         // A revision of an extension was checked before it was made.
@@ -349,75 +349,12 @@ impl<'a> Work<'a> {
             .preflight
             .check(&asking, &self.account, &digest, &manifests)
             .await
-            .map_err(|error| Box::new(Step::failed(&error)))
-    }
-
-    /// Notes which kinds the controller does not watch, and says so.
-    fn note_unwatched(&self, entry: &mut Entry) {
-        let mut kinds: BTreeMap<Watcher, BTreeSet<String>> = BTreeMap::new();
-        for key in entry.remembered.left.keys() {
-            let watcher = self.ctx.watches.watcher(key, &self.account);
-            kinds
-                .entry(watcher)
-                .or_default()
-                .insert(key.gvk.to_string());
-        }
-        entry.account = Some(self.account.clone());
-        entry.is_unwatched = kinds.contains_key(&Watcher::Nobody);
-        entry
-            .warnings
-            .retain(|warning| warning.reason != Reason::NotWatched);
-        let sentences = kinds.into_iter().filter_map(|(watcher, kinds)| {
-            self.watched(watcher, &Vec::from_iter(kinds).join(", "))
-        });
-        entry.warnings.extend(sentences.map(|sentence| Warning {
-            reason: Reason::NotWatched,
-            sentence,
-        }));
-    }
-
-    /// How it is said who sees changes of `kinds`; that it is the controller goes without saying.
-    fn watched(&self, watcher: Watcher, kinds: &str) -> Option<String> {
-        let account = &self.account;
-        match watcher {
-            Watcher::Controller => None,
-            Watcher::Account => Some(format!(
-                "Changes of {kinds} are watched as service account {account}."
-            )),
-            Watcher::Nobody => Some(format!(
-                "Changes of {kinds} are not watched: they are looked for every {} as service account {account}, which may \
-                 not list and watch them.",
-                period(self.ctx.reread)
-            )),
-        }
-    }
-
-    /// What was put right in a revision that was complete before.
-    ///
-    /// An object that this process had not seen yet is not counted when it is updated: the first apply after the
-    /// creation also gives up the fields that the API server had filled in.
-    fn repairs(&self, reports: &[PhaseReport], before: &BTreeMap<ObjectKey, Left>) -> Vec<Note> {
-        if !self.has_succeeded() {
-            return Vec::new();
-        }
-        let repaired: Vec<String> = reports
-            .iter()
-            .flat_map(|phase| &phase.objects)
-            .filter(|object| match object.action {
-                Action::Created => true,
-                Action::Updated => before.contains_key(&object.key),
-                Action::Adopted | Action::Idle | Action::Progressed => false,
+            .map_err(|error| {
+                if matches!(error, PreflightError::Lacking(_)) {
+                    metrics.refused(Check::Permissions);
+                }
+                Box::new(Step::failed(&error))
             })
-            .map(|object| object.key.to_string())
-            .collect();
-        if repaired.is_empty() {
-            return Vec::new();
-        }
-        vec![Note {
-            reason: "DriftRepaired",
-            text: format!("brought back {}", repaired.join(", ")),
-            is_warning: false,
-        }]
     }
 
     fn wanted_certificates(&self) -> Wanted<'_> {
@@ -470,24 +407,6 @@ impl<'a> Work<'a> {
         finalizers.push(keys::FINALIZER_TEARDOWN.to_owned());
         write_finalizers(self.ctx, self.set, &finalizers).await
     }
-}
-
-/// A period as people say it.
-fn period(period: Duration) -> String {
-    match period.as_secs() {
-        60 => "minute".to_owned(),
-        seconds if seconds % 60 == 0 => format!("{} minutes", seconds / 60),
-        seconds => format!("{seconds} seconds"),
-    }
-}
-
-/// What there is to tell of certificates.
-fn renewals(certified: &Certified) -> impl Iterator<Item = Note> {
-    certified.renewed.iter().map(|secret| Note {
-        reason: "CertificateRenewed",
-        text: format!("renewed the webhook certificate in {secret}"),
-        is_warning: false,
-    })
 }
 
 /// Replaces the finalizers of the object as we saw it.

@@ -739,7 +739,10 @@ async fn a_revision_without_account_is_blocked_and_can_be_deleted() {
         "metadata": {"name": "by-hand", "finalizers": [keys::FINALIZER_TEARDOWN]},
         "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
     }));
-    assert_eq!(cluster.pass("by-hand").await, Next::After(BLOCKED_AGAIN));
+    assert_eq!(
+        cluster.pass("by-hand").await,
+        Next::Blocked(Some(BLOCKED_AGAIN))
+    );
     assert_eq!(
         cluster.condition("by-hand", "Progressing"),
         "False/Blocked: revision \"by-hand\" is missing required annotations"
@@ -765,7 +768,7 @@ async fn tampering_with_secrets_blocks_and_putting_them_right_heals() {
         .edit(&secrets[0], &json!({"immutable": false}));
     // Somebody touches the revision, or the process starts again.
     let next = cluster.restarted().await;
-    assert_eq!(next.pass("e-1").await, Next::After(BLOCKED_AGAIN));
+    assert_eq!(next.pass("e-1").await, Next::Blocked(Some(BLOCKED_AGAIN)));
     assert!(
         next.condition("e-1", "Progressing")
             .starts_with("False/Blocked: the following secrets are not immutable")

@@ -230,6 +230,7 @@ fn left(why: &str) -> Note {
         reason: "LeftToGarbageCollector",
         text: format!("objects are left to the garbage collector: {why}"),
         is_warning: true,
+        is_state: false,
     }
 }
 
@@ -249,6 +250,7 @@ fn kept_notes(torn_down: &TornDown) -> Vec<Note> {
             reason: "CrdKept",
             text: warning.sentence,
             is_warning: true,
+            is_state: false,
         })
         .collect()
 }

@@ -1,0 +1,123 @@
+//! What there is to tell of a pass beside its conditions: what was brought back, what nobody watches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::Work;
+use crate::api::condition::Reason;
+use crate::api::object::ObjectKey;
+use crate::apply::certificates::Certified;
+use crate::apply::phases::Left;
+use crate::apply::watch::Watcher;
+use crate::controller::cluster_object_set::memory::Entry;
+use crate::controller::metrics::Repair;
+use crate::revision::rollout::{Action, PhaseReport, Warning};
+
+/// Something that happened and is no condition.
+#[derive(Debug)]
+pub(in super::super) struct Note {
+    pub(in super::super) reason: &'static str,
+    pub(in super::super) text: String,
+    pub(in super::super) is_warning: bool,
+    /// Whether it is how things are, not something that happened: it is told when the condition is.
+    pub(in super::super) is_state: bool,
+}
+
+impl Work<'_> {
+    /// Notes which kinds the controller does not watch, and says so.
+    pub(super) fn note_unwatched(&self, entry: &mut Entry) {
+        let mut kinds: BTreeMap<Watcher, BTreeSet<String>> = BTreeMap::new();
+        for key in entry.remembered.left.keys() {
+            let watcher = self.ctx.watches.watcher(key, &self.account);
+            kinds
+                .entry(watcher)
+                .or_default()
+                .insert(key.gvk.to_string());
+        }
+        entry.account = Some(self.account.clone());
+        entry.is_unwatched = kinds.contains_key(&Watcher::Nobody);
+        entry
+            .warnings
+            .retain(|warning| warning.reason != Reason::NotWatched);
+        let sentences = kinds.into_iter().filter_map(|(watcher, kinds)| {
+            self.watched(watcher, &Vec::from_iter(kinds).join(", "))
+        });
+        entry.warnings.extend(sentences.map(|sentence| Warning {
+            reason: Reason::NotWatched,
+            sentence,
+        }));
+    }
+
+    /// How it is said who sees changes of `kinds`; that it is the controller goes without saying.
+    fn watched(&self, watcher: Watcher, kinds: &str) -> Option<String> {
+        let account = &self.account;
+        match watcher {
+            Watcher::Controller => None,
+            Watcher::Account => Some(format!(
+                "Changes of {kinds} are watched as service account {account}."
+            )),
+            Watcher::Nobody => Some(format!(
+                "Changes of {kinds} are not watched: they are looked for every {} as service account {account}, which may \
+                 not list and watch them.",
+                period(self.ctx.reread)
+            )),
+        }
+    }
+
+    /// What was put right in a revision that was complete before.
+    ///
+    /// An object that this process had not seen yet is not counted when it is updated: the first apply after the
+    /// creation also gives up the fields that the API server had filled in.
+    pub(super) fn repairs(
+        &self,
+        reports: &[PhaseReport],
+        before: &BTreeMap<ObjectKey, Left>,
+    ) -> Vec<Note> {
+        if !self.has_succeeded() {
+            return Vec::new();
+        }
+        let metrics = self.ctx.reporter.metrics();
+        let repaired: Vec<String> = reports
+            .iter()
+            .flat_map(|phase| &phase.objects)
+            .filter_map(|object| {
+                metrics.repaired(match object.action {
+                    Action::Created => Repair::Created,
+                    Action::Updated if before.contains_key(&object.key) => Repair::Updated,
+                    Action::Updated | Action::Adopted | Action::Idle | Action::Progressed => {
+                        return None;
+                    }
+                });
+                Some(object.key.to_string())
+            })
+            .collect();
+        if repaired.is_empty() {
+            return Vec::new();
+        }
+        vec![Note {
+            reason: "DriftRepaired",
+            text: format!("brought back {}", repaired.join(", ")),
+            is_warning: false,
+            is_state: false,
+        }]
+    }
+}
+
+/// A period as people say it.
+fn period(period: Duration) -> String {
+    match period.as_secs() {
+        60 => "minute".to_owned(),
+        seconds if seconds % 60 == 0 => format!("{} minutes", seconds / 60),
+        seconds => format!("{seconds} seconds"),
+    }
+}
+
+/// What there is to tell of certificates.
+pub(super) fn renewals(certified: &Certified) -> impl Iterator<Item = Note> {
+    certified.renewed.iter().map(|secret| Note {
+        reason: "CertificateRenewed",
+        text: format!("renewed the webhook certificate in {secret}"),
+        is_warning: false,
+        is_state: false,
+    })
+}
