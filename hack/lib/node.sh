@@ -160,25 +160,6 @@ write_program() {
     chmod +x "$1"
 }
 
-# fetch_packages FOLDER PACKAGE... takes the files of Debian packages, of the version that this machine would install, into a folder.
-fetch_packages() {
-    local folder=$1 temporary package
-    shift
-    [[ ! -e $folder ]] || return 0
-    temporary=$(mktemp -d)
-    if ! (cd "$temporary" && chmod 755 . && apt-get download --quiet "$@") >"$tools_cache/build.log" 2>&1; then
-        rm -rf "$temporary"
-        say failed
-        tail -n 5 "$tools_cache/build.log" >&2
-        die "cannot fetch Debian packages ($*): try apt-get update"
-    fi
-    mkdir "$temporary/files"
-    for package in "$temporary"/*.deb; do dpkg-deb --extract "$package" "$temporary/files"; done
-    mkdir -p "$(dirname "$folder")"
-    mv "$temporary/files" "$folder"
-    rm -rf "$temporary"
-}
-
 # furnish_node makes the network, mounts and names of a machine of its own. Runs as process 1 of the namespaces.
 furnish_node() {
     "$rig" node-network "$node_network" "$service_range"
