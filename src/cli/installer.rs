@@ -12,7 +12,7 @@ use super::objects::{Certificates, configuration};
 use super::source::Sources;
 use crate::bundle::RegistryV1;
 use crate::preflight::permissions::{Needs, Right, built_in, defined_kinds, needs};
-use crate::render::{self, RenderOptions};
+use crate::render::{self, RenderError, RenderOptions, subdomain_problems};
 use crate::resolve::Query;
 use crate::revision::Account;
 
@@ -87,8 +87,14 @@ impl Installation {
             config: config.as_ref(),
             certificates: self.certificates.into(),
         };
-        let rendered = render::render(&loaded, &options)
-            .with_context(|| format!("cannot render bundle {source}"))?;
+        let rendered = render::render(&loaded, &options).map_err(|error| {
+            let lacking = match (&error, &config) {
+                (RenderError::Configuration(_), None) => " without --config",
+                _ => "",
+            };
+            let context = format!("cannot render bundle {source}{lacking}");
+            anyhow::Error::new(error).context(context)
+        })?;
         let mut manifests = rendered.objects;
         manifests.extend(rendered.secrets);
         Ok(Bundle { loaded, manifests })
@@ -103,12 +109,29 @@ impl Installation {
     }
 
     /// The account that installs.
-    pub(super) fn account(&self, name: &str) -> Account {
-        Account {
-            namespace: self.namespace.clone(),
+    ///
+    /// # Errors
+    /// When its name or that of its namespace is none that Kubernetes takes.
+    pub(super) fn account(&self, name: &str) -> anyhow::Result<Account> {
+        let namespace = &self.namespace;
+        ensure!(
+            is_label(namespace),
+            "{namespace:?} cannot be the name of a namespace: up to 63 lower case letters, digits and '-' can"
+        );
+        ensure!(
+            subdomain_problems(name).is_empty(),
+            "{name:?} cannot be the name of a service account: up to 253 lower case letters, digits, '-' and '.' can"
+        );
+        Ok(Account {
+            namespace: namespace.clone(),
             name: name.to_owned(),
-        }
+        })
     }
+}
+
+/// Whether `name` is a DNS label.
+fn is_label(name: &str) -> bool {
+    name.len() <= 63 && !name.contains('.') && subdomain_problems(name).is_empty()
 }
 
 impl Bundle {

@@ -67,6 +67,11 @@ impl New {
             "{name:?} cannot be the name of a ClusterExtension: give one with --name"
         );
         let installation = &self.installation;
+        let account = match &self.service_account {
+            Some(account) => account.clone(),
+            None => format!("{}-installer", self.package),
+        };
+        let account = installation.account(&account)?;
         let config = installation.configuration()?;
         let bundle = installation.chosen(&Query {
             package: self.package.clone(),
@@ -74,11 +79,6 @@ impl New {
             channels: self.channels.clone(),
             ..Query::default()
         })?;
-        let account = self
-            .service_account
-            .clone()
-            .unwrap_or_else(|| format!("{}-installer", self.package));
-        let account = installation.account(&account);
         let mut objects = vec![
             namespace(&installation.namespace, &bundle),
             json!({

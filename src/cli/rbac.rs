@@ -75,12 +75,13 @@ pub(super) fn run(arguments: &Rbac) -> anyhow::Result<Answer> {
 /// What is printed.
 fn generate(arguments: &Generate) -> anyhow::Result<String> {
     let installation = &arguments.installation;
+    let account = installation.account(&arguments.service_account)?;
     let bundles = arguments
         .bundles
         .iter()
         .map(|text| installation.bundle(text))
         .collect::<anyhow::Result<Vec<Bundle>>>()?;
-    let roles = Roles::of(&bundles, &installation.account(&arguments.service_account))?;
+    let roles = Roles::of(&bundles, &account)?;
     match arguments.output {
         Form::Json => json_list(&roles.manifests),
         Form::Yaml => Ok(roles.comment + &yaml_stream(&roles.manifests)?),

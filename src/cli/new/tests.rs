@@ -110,4 +110,18 @@ fn what_cannot_be_installed_is_not_printed() {
         error.to_string(),
         r#""A_b" cannot be the name of a ClusterExtension: give one with --name"#
     );
+    let error = printed(&TestBundle::new(), &["--service-account", "A b"]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#""A b" cannot be the name of a service account: up to 253 lower case letters, digits, '-' and '.' can"#
+    );
+    let parsed = Line::try_parse_from(["new", "p", "-n", "A.b"]).unwrap();
+    assert_eq!(
+        parsed.new.text().unwrap_err().to_string(),
+        r#""A.b" cannot be the name of a namespace: up to 63 lower case letters, digits and '-' can"#
+    );
+    let modes = json!([{"type": "SingleNamespace", "supported": true}]);
+    let single = TestBundle::new().with("/spec/installModes", modes);
+    let error = printed(&single, &[]).unwrap_err().to_string();
+    assert!(error.ends_with(" without --config"), "{error}");
 }

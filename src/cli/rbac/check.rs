@@ -32,11 +32,12 @@ pub(super) struct Check {
 }
 
 pub(super) fn run(arguments: &Check) -> anyhow::Result<Answer> {
-    let bundle = arguments.installation.bundle(&arguments.bundle);
+    let installation = &arguments.installation;
+    let account = installation.account(&arguments.service_account)?;
+    let bundle = installation.bundle(&arguments.bundle);
     let mut verdict = Answer::Yes;
     let read = answer(bundle, |bundle| {
-        let account = arguments.installation.account(&arguments.service_account);
-        let cluster = arguments.installation.catalogs.live.connect()?;
+        let cluster = installation.catalogs.live.connect()?;
         let lacks = cluster.ask(|client| lacks(client, account.clone(), &bundle))?;
         let text = match lacks {
             Some(lacks) => {
