@@ -223,6 +223,7 @@ async fn go(
     warnings.extend(crds::noted(&revisions));
     warnings.extend(blocks);
     warnings.extend(rights::noted(&revisions));
+    warnings.extend(observed.warnings());
     let mut wish = Wish {
         extension: extension.clone(),
         identity,

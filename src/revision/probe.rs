@@ -260,7 +260,9 @@ impl Assertion {
 
 fn condition_equal(object: &Value, type_: &str, status: &str) -> ProbeResult {
     let unknown = |message: String| ProbeResult::Unknown(vec![message]);
-    let Some(conditions) = object.pointer("/status/conditions") else {
+    // A CRD that was just made has `null` there.
+    let conditions = object.pointer("/status/conditions");
+    let Some(conditions) = conditions.filter(|conditions| !conditions.is_null()) else {
         return unknown("missing .status.conditions".to_owned());
     };
     let Some(conditions) = conditions.as_array() else {

@@ -43,6 +43,27 @@ pub struct Observed {
     pub rolling_out: Vec<Revision>,
 }
 
+impl Observed {
+    /// What the revisions warn of; what two of them say is said once.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings: Vec<Warning> = Vec::new();
+        for revision in self.installed.iter().chain(&self.rolling_out) {
+            let told = condition::find(&revision.conditions, ConditionType::Warnings);
+            let Some(told) = told.filter(|told| told.status == ConditionStatus::True.as_str())
+            else {
+                continue;
+            };
+            if warnings.iter().all(|known| known.sentence != told.message) {
+                warnings.push(Warning {
+                    reason: Reason::parse(&told.reason).unwrap_or(Reason::SeveralWarnings),
+                    sentence: told.message.clone(),
+                });
+            }
+        }
+        warnings
+    }
+}
+
 /// What the resolver said.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolution {

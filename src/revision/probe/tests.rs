@@ -43,6 +43,10 @@ fn a_condition_must_be_there_current_and_equal() {
     for (status, expected) in [
         (json!({}), "Unknown: missing .status.conditions"),
         (
+            json!({"conditions": null}),
+            "Unknown: missing .status.conditions",
+        ),
+        (
             json!({"conditions": "x"}),
             "Unknown: malformed .status.conditions",
         ),

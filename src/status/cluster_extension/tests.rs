@@ -272,3 +272,30 @@ fn the_same_outcome_gives_the_same_status() {
     assert_eq!(first.active_revisions.len(), 2);
     assert!(shape(&first, ConditionType::Progressing).starts_with("True/Retrying"));
 }
+
+#[test]
+fn what_revisions_warn_of_is_said_once() {
+    let warning = |number, message: &str| {
+        let mut conditions = Conditions::of(&[], Some(1), now());
+        conditions.set(
+            ConditionType::Warnings,
+            ConditionStatus::True,
+            Reason::NotWatched,
+            message,
+        );
+        Revision {
+            conditions: conditions.finish(),
+            ..revision(number, None)
+        }
+    };
+    let observed = Observed {
+        installed: Some(warning(1, "a")),
+        rolling_out: vec![warning(2, "a"), revision(3, None), warning(4, "b")],
+    };
+    let told = observed.warnings().into_iter();
+    let told: Vec<_> = told
+        .map(|warning| (warning.reason, warning.sentence))
+        .collect();
+    let expected = ["a", "b"].map(|text| (Reason::NotWatched, text.to_owned()));
+    assert_eq!(told, expected);
+}
