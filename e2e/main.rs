@@ -162,6 +162,10 @@ const STORIES: &[Story] = &[
     ),
     story!("rollout::a_forced_way_back", rollout::a_forced_way_back),
     story!(
+        "rollout::a_way_back_that_loses_data",
+        rollout::a_way_back_that_loses_data
+    ),
+    story!(
         "rollout::what_moves_stays_and_what_changes_kind_is_made_anew",
         rollout::what_moves_stays_and_what_changes_kind_is_made_anew
     ),

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
+use crate::harness::wait::shape;
 use crate::harness::{Cluster, Outcome};
 
 /// A map that cannot be changed.
@@ -85,6 +86,46 @@ pub(crate) async fn a_forced_way_back(cluster: Arc<Cluster>) -> anyhow::Result<O
     let sealed = stage.get(&extra("sealed")).await?;
     ensure!(sealed["data"]["a"] == "first", "{sealed}");
     ensure!(stage.uids().await? == before, "nothing was made anew");
+    stage.clear().await?;
+    Ok(Outcome::Passed)
+}
+
+/// A resource that uses the new field of a newer CRD would lose it on the way back: that is refused, the resource and the
+/// way out are named, and the newer version stays; who takes the loss goes back all the same.
+pub(crate) async fn a_way_back_that_loses_data(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
+    let name = "way-back-data";
+    let stage = Stage::set(cluster, name).await?;
+    let newer = Bundle {
+        manifests: vec![grown()],
+        ..Bundle::new("1.1.0")
+    };
+    stage.offer(&[Bundle::new("1.0.0"), newer]).await?;
+    stage.install("1.0.0").await?;
+    stage.change_to("1.1.0").await?;
+    let thing = format!(
+        "apiVersion: {name}.example.com/v1\nkind: Thing\nmetadata: {{name: red, namespace: {name}}}\n\
+         spec: {{size: 1, colour: red}}\n"
+    );
+    stage.apply(&thing).await?;
+
+    let back = json!({"version": "1.0.0", "upgradeConstraintPolicy": "SelfCertified"});
+    stage.change_extension(&back).await?;
+    let named = format!("Thing {name}/red: spec.colour");
+    let refused = stage
+        .until_condition(ConditionType::Progressing, "True/Retrying", &named)
+        .await?;
+    ensure!(shape(&refused, ConditionType::Installed) == "True/Succeeded");
+    let path = format!("/apis/{name}.example.com/v1/namespaces/{name}/things/red");
+    ensure!(stage.get(&path).await?["spec"]["colour"] == "red");
+
+    let enforcement = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
+    stage
+        .patch_extension(&json!({"spec": {"install": enforcement}}))
+        .await?;
+    stage.until_installed("1.0.0").await?;
+    let kept = stage.get(&path).await?;
+    ensure!(kept["spec"] == json!({"size": 1}), "{kept}");
+    stage.delete(&thing).await?;
     stage.clear().await?;
     Ok(Outcome::Passed)
 }
