@@ -403,6 +403,28 @@ async fn a_collision_in_a_late_phase_is_found_before_the_first_write() {
         cluster.writes(),
         [format!("controller PATCH {revision}/status")]
     );
+    // What is as it was is not told again.
+    let told = || {
+        let events = cluster.server.paths("/events/").into_iter();
+        let mut told: Vec<(String, i64)> = events
+            .map(|path| {
+                let event = cluster.server.object(&path).unwrap();
+                let count = event["series"]["count"].as_i64().unwrap_or(1);
+                (event["reason"].as_str().unwrap().to_owned(), count)
+            })
+            .collect();
+        told.sort();
+        told
+    };
+    let first = told();
+    assert_eq!(
+        first,
+        [("Collision".to_owned(), 1), ("Retrying".to_owned(), 1)]
+    );
+    for _ in 0..3 {
+        assert_eq!(cluster.pass("e-1").await, Next::Retry);
+    }
+    assert_eq!(told(), first);
     // It heals when the other one is gone.
     cluster
         .server
