@@ -9,12 +9,31 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Subjects (`## …`), each with entries: a cause, a remedy, and the messages, each after the file that it is from.
+/// Subjects (`## …`), each with entries: a cause, a remedy, and the messages, each after the file that it is from: `FILE: ` and
+/// the whole message of an error, or `FILE ~ ` and words of a message that is put together there.
 const ENTRIES: &str = include_str!("generated/errors.txt");
 
 /// The attribute that gives an error its message, in a source file.
 static MESSAGE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"(?s)#\[error\(\s*"((?:[^"\\]|\\.)*)""#).unwrap());
+
+/// Files with errors that only pass on what others say, and who that is.
+const PASSED_ON: &[(&str, &str)] = &[
+    ("apply/crd_upgrade.rs", "preflight/crd_upgrade.rs"),
+    ("apply/phases.rs", "revision/rollout.rs"),
+    (
+        "bundle/manifest.rs",
+        "several problems of the objects of a list, each in the words of `bundle/typed.rs`",
+    ),
+    ("bundle/typed.rs", "what Go's decoder says of a schema"),
+    (
+        "controller/cluster_object_set/step.rs",
+        "revision/validate.rs",
+    ),
+    ("identity/request.rs", "the API server"),
+    ("render.rs", "render/validator.rs"),
+    ("store/catalog/error.rs", "fbc/package.rs"),
+];
 
 /// Where a string literal goes on in the next line.
 static CONTINUED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\\n\s*").unwrap());
@@ -33,27 +52,38 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// `file: message` of every error in the sources, but not of those that only repeat another's text.
-fn told() -> BTreeSet<String> {
+/// The sources, without tests: the path below `src`, and the code.
+fn code() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     sources(&root, &mut files);
-    let mut told = BTreeSet::new();
+    let mut code = Vec::new();
     for path in files {
         let file = path.strip_prefix(&root).unwrap().display().to_string();
         if file.starts_with("testing") || file.ends_with("tests.rs") || file.contains("/tests/") {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
-        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
-        for found in MESSAGE.captures_iter(code) {
+        let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        code.push((file, text.to_owned()));
+    }
+    code
+}
+
+/// `file: message` of every error, and the files with errors that have no words of their own.
+fn told(code: &[(String, String)]) -> (BTreeSet<String>, BTreeSet<&str>) {
+    let (mut told, mut wordless) = (BTreeSet::new(), BTreeSet::new());
+    for (file, text) in code {
+        for found in MESSAGE.captures_iter(text) {
             let message = CONTINUED.replace_all(&found[1], "");
-            if !PLACE.replace_all(&message, "").is_empty() {
+            if PLACE.replace_all(&message, "").is_empty() {
+                wordless.insert(file.as_str());
+            } else {
                 told.insert(format!("{file}: {message}"));
             }
         }
     }
-    told
+    (told, wordless)
 }
 
 /// The entries as a page.
@@ -70,6 +100,8 @@ pub(super) fn page() -> String {
             _ = write!(page, "\n{cause}\n\n");
         } else if let Some(remedy) = line.strip_prefix("do: ") {
             _ = write!(page, "**What to do:** {remedy}\n\n");
+        } else if let Some((_, words)) = line.split_once(".rs ~ ") {
+            _ = writeln!(page, "- `{}`", PLACE.replace_all(words, "…"));
         } else if let Some((_, message)) = line.split_once(".rs: ") {
             let message = PLACE.replace_all(message, "…").replace("\\\"", "\"");
             let fence = if message.contains('`') { "``" } else { "`" };
@@ -85,7 +117,9 @@ pub(super) fn page() -> String {
 
 #[test]
 fn every_error_has_a_cause_and_a_remedy() {
-    let told = told();
+    let code = code();
+    let (told, wordless) = told(&code);
+    let mut said = BTreeSet::new();
     let mut listed = BTreeSet::new();
     let (mut causes, mut remedies) = (0, 0);
     for line in ENTRIES.lines().filter(|line| !line.is_empty()) {
@@ -94,6 +128,14 @@ fn every_error_has_a_cause_and_a_remedy() {
         } else if line.starts_with("do: ") {
             remedies += 1;
             assert_eq!(causes, remedies, "a remedy follows its cause: {line}");
+        } else if let Some((file, words)) = line.split_once(" ~ ") {
+            let source = code.iter().find(|(found, _)| found == file);
+            let (file, source) = source.unwrap_or_else(|| panic!("there is no {file}"));
+            assert!(
+                source.contains(words),
+                "{file} does not say this any more: {words}"
+            );
+            said.insert(file.as_str());
         } else if !line.starts_with("## ") {
             assert_eq!(causes, remedies, "a message follows its remedy: {line}");
             assert!(listed.insert(line.to_owned()), "listed twice: {line}");
@@ -105,6 +147,24 @@ fn every_error_has_a_cause_and_a_remedy() {
         missing.is_empty(),
         "tell cause and remedy of these in src/testing/generated/errors.txt: {missing:#?}"
     );
+    let is_explained = |file: &&&str| {
+        said.contains(*file) || PASSED_ON.iter().any(|(passing, _)| passing == *file)
+    };
+    let unexplained: Vec<&&str> = wordless.iter().filter(|file| !is_explained(file)).collect();
+    assert!(
+        unexplained.is_empty(),
+        "errors of these pass on other words: whose? (`FILE ~ WORDS` in errors.txt, or PASSED_ON) {unexplained:?}"
+    );
+    for (passing, by) in PASSED_ON {
+        assert!(
+            wordless.contains(passing),
+            "{passing} passes nothing on any more"
+        );
+        assert!(
+            !by.ends_with(".rs") || code.iter().any(|(file, _)| file == by),
+            "{by}"
+        );
+    }
     let gone: Vec<&String> = listed.difference(&told).collect();
     assert!(gone.is_empty(), "no error says this any more: {gone:#?}");
 }
