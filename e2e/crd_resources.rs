@@ -1,6 +1,7 @@
 //! The validator of stored resources against the API server itself: equal verdicts on generated schemas and on real
 //! CRDs.
 
+mod edges;
 mod generate;
 
 use std::collections::BTreeMap;
@@ -86,6 +87,61 @@ pub(crate) async fn formats_and_functions(cluster: Arc<Cluster>) -> anyhow::Resu
     tally.finish("formats and functions", 4_000)
 }
 
+/// The edges of what schemas and rules say.
+pub(crate) async fn edges(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
+    let mut tally = Tally::default();
+    let (mut schemas, mut values) = (BTreeMap::new(), BTreeMap::new());
+    for (index, (schema, some)) in edges::schemas().into_iter().enumerate() {
+        schemas.insert(format!("x{index}"), schema);
+        values.insert(format!("x{index}"), some);
+    }
+    let rules = edges::RULES.iter().map(|rule| json!({"rule": rule}));
+    for (index, validation) in rules.chain(edges::validations()).enumerate() {
+        let mut schema = edges::object();
+        schema["x-kubernetes-validations"] = json!([validation]);
+        schemas.insert(format!("r{index}"), schema);
+        values.insert(format!("r{index}"), edges::objects());
+    }
+    let all: Vec<Value> = schemas.values().cloned().collect();
+    // One CRD of all rules would cost more than the API server allows.
+    let mut taken = Vec::new();
+    for (number, part) in all_parts(schemas).into_iter().enumerate() {
+        let mut part = part;
+        let group = format!("edges{number}.example.com");
+        let served = Served::install_fields(&cluster, &group, &mut part).await?;
+        for name in part.keys() {
+            for value in &values[name] {
+                let mut resource = served.resource();
+                resource[name.as_str()] = value.clone();
+                served.compare(&resource, &mut tally).await?;
+            }
+        }
+        served.remove().await?;
+        taken.extend(part.into_values());
+    }
+    let refused: Vec<&Value> = all.iter().filter(|one| !taken.contains(one)).collect();
+    for one in &refused {
+        println!(
+            "refused: {}",
+            one.get("x-kubernetes-validations").unwrap_or(one)
+        );
+    }
+    tally.finish("edges", 1_000)
+}
+
+fn all_parts(schemas: BTreeMap<String, Value>) -> Vec<BTreeMap<String, Value>> {
+    let mut parts: Vec<BTreeMap<String, Value>> = Vec::new();
+    for (index, (name, schema)) in schemas.into_iter().enumerate() {
+        if index % SCHEMAS == 0 {
+            parts.push(BTreeMap::new());
+        }
+        if let Some(part) = parts.last_mut() {
+            part.insert(name, schema);
+        }
+    }
+    parts
+}
+
 /// CRDs that are published, with resources made from their schemas.
 pub(crate) async fn real_crds(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
     let crds = recorded()?;
@@ -163,7 +219,7 @@ impl Tally {
         } = self;
         let count = valid + invalid;
         if !different.is_empty() {
-            let shown: Vec<&str> = different.iter().take(8).map(String::as_str).collect();
+            let shown: Vec<&str> = different.iter().take(40).map(String::as_str).collect();
             bail!(
                 "{} of {} verdicts differ:\n{}",
                 different.len(),
@@ -324,7 +380,10 @@ impl Served {
         };
         let theirs = match self.create(resource).await {
             Ok(_) => None,
-            Err(kube::Error::Api(status)) if status.code == 422 => Some(status.message.clone()),
+            // 400 is for metadata of an embedded object that is of a wrong type.
+            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
+                Some(status.message.clone())
+            }
             Err(error) => return Err(error).context(format!("{resource}")),
         };
         match (&ours, &theirs) {

@@ -2,10 +2,15 @@
 //!
 //! After `kube-openapi/pkg/validation/validate` and `schema/listtype` of apiextensions-apiserver.
 
+mod embedded;
+mod number;
+
 use serde_json::{Map, Value};
 
+use self::embedded::check_embedded;
+use self::number::check_number;
 use super::Violation;
-use super::schema::{Additional, Bounds, ListType, Node, NumberBounds, Type};
+use super::schema::{Additional, Bounds, ListType, Node, Type};
 
 /// All that is wrong with `value`, in the order of the schema.
 pub(super) fn violations(value: &Value, root: &Node) -> Vec<Violation> {
@@ -179,63 +184,6 @@ fn check_text(text: &str, node: &Node, path: &str, found: &mut Found) {
     }
 }
 
-fn check_number(value: &Value, node: &Node, path: &str, found: &mut Found) {
-    let Some(number) = value.as_f64() else {
-        return;
-    };
-    let NumberBounds {
-        minimum,
-        is_minimum_exclusive,
-        maximum,
-        is_maximum_exclusive,
-        multiple_of,
-    } = node.number;
-    if let Some(minimum) = minimum
-        && (number < minimum || (is_minimum_exclusive && number <= minimum))
-    {
-        let than = if is_minimum_exclusive {
-            "greater than"
-        } else {
-            "at least"
-        };
-        found.add(path, format!("must be {than} {minimum}, is {value}"));
-    }
-    if let Some(maximum) = maximum
-        && (number > maximum || (is_maximum_exclusive && number >= maximum))
-    {
-        let than = if is_maximum_exclusive {
-            "less than"
-        } else {
-            "at most"
-        };
-        found.add(path, format!("must be {than} {maximum}, is {value}"));
-    }
-    if let Some(divisor) = multiple_of.filter(|divisor| *divisor > 0.0)
-        && !is_multiple(value, number, divisor)
-    {
-        found.add(path, format!("must be a multiple of {divisor}, is {value}"));
-    }
-    if let Some(format) = node.format
-        && !format.holds(value)
-    {
-        found.add(path, format!("must be of format {}", format.as_str()));
-    }
-}
-
-/// As the API server reckons: whole numbers by a whole divisor, others with a tolerance.
-fn is_multiple(value: &Value, number: f64, divisor: f64) -> bool {
-    const TOLERANCE: f64 = 1e-9;
-    if let (Some(whole), true) = (value.as_i64(), divisor >= 1.0) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the API server cuts the divisor"
-        )]
-        return whole % (divisor as i64) == 0;
-    }
-    let times = (number / divisor).abs();
-    times.fract() <= TOLERANCE * (times + times.trunc())
-}
-
 fn check_array(items: &[Value], node: &Node, path: &mut String, found: &mut Found) {
     if let Some(child) = &node.items {
         for (index, item) in items.iter().enumerate() {
@@ -304,29 +252,6 @@ fn check_object(members: &Map<String, Value>, node: &Node, path: &mut String, fo
     }
 }
 
-/// A resource inside a resource needs a type; `metadata` may be missing.
-fn check_embedded(members: &Map<String, Value>, path: &mut String, found: &mut Found) {
-    for name in ["apiVersion", "kind"] {
-        if members
-            .get(name)
-            .and_then(Value::as_str)
-            .is_none_or(str::is_empty)
-        {
-            below(path, &format!(".{name}"), |path| {
-                found.add(path, "must be a text that is not empty");
-            });
-        }
-    }
-    if members
-        .get("metadata")
-        .is_some_and(|metadata| !metadata.is_object())
-    {
-        below(path, ".metadata", |path| {
-            found.add(path, "must be an object");
-        });
-    }
-}
-
 fn check_combinations(value: &Value, node: &Node, path: &mut String, found: &mut Found) {
     for part in &node.all_of {
         check(value, part, path, found);
@@ -385,7 +310,7 @@ fn check_lists(value: &Value, node: &Node, path: &mut String, found: &mut Found)
 
 fn check_set(items: &[Value], path: &str, found: &mut Found) {
     for (index, item) in items.iter().enumerate() {
-        if items.iter().take(index).any(|other| is_equal(item, other)) {
+        if items.iter().take(index).any(|other| is_same(item, other)) {
             found.add(
                 &format!("{path}[{index}]"),
                 format!("{item} is there twice"),
@@ -394,31 +319,58 @@ fn check_set(items: &[Value], path: &str, found: &mut Found) {
     }
 }
 
+/// Equality of the elements of a set: a whole number is none that is written as a fraction, unless that is inside.
+fn is_same(x: &Value, y: &Value) -> bool {
+    match (x, y) {
+        (Value::Number(x), Value::Number(y)) => {
+            x.as_i64().is_some() == y.as_i64().is_some() && (x == y || x.as_f64() == y.as_f64())
+        }
+        _ => is_equal(x, y),
+    }
+}
+
 fn check_map(items: &[Value], keys: &[String], node: &Node, path: &str, found: &mut Found) {
-    // An absent key stands for its default.
-    let key_of = |item: &Value| -> Vec<Option<Value>> {
-        keys.iter()
-            .map(|key| {
-                let default = || {
-                    let child = node.items.as_deref()?.properties.get(key)?;
-                    child.default.clone()
-                };
-                item.get(key).cloned().or_else(default)
-            })
-            .collect()
-    };
-    let mut seen: Vec<Vec<Option<Value>>> = Vec::new();
+    let key_of = |item: &Value| Key::of(item, keys, node);
+    let mut seen: Vec<Key> = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        if !item.is_object() {
+        // Two that are null have no key, which is one, too.
+        if !item.is_object() && !item.is_null() {
             continue;
         }
         let key = key_of(item);
-        if seen.contains(&key) {
+        if seen.iter().any(|other| key.is(other)) {
             found.add(
                 &format!("{path}[{index}]"),
                 format!("a second element with the same {}", keys.join(", ")),
             );
         }
         seen.push(key);
+    }
+}
+
+/// What tells the elements of a map apart.
+struct Key(Vec<Option<Value>>);
+
+impl Key {
+    fn of(item: &Value, keys: &[String], node: &Node) -> Self {
+        // An absent key stands for its default.
+        let value = |key: &String| {
+            let default = || {
+                let child = node.items.as_deref()?.properties.get(key)?;
+                child.default.clone()
+            };
+            item.get(key).cloned().or_else(default)
+        };
+        Self(keys.iter().map(value).collect())
+    }
+
+    /// One value is compared as that of a set, several are compared as they are written.
+    fn is(&self, other: &Self) -> bool {
+        let equal = if self.0.len() == 1 { is_same } else { is_equal };
+        self.0.len() == other.0.len()
+            && self.0.iter().zip(&other.0).all(|pair| match pair {
+                (Some(x), Some(y)) => equal(x, y),
+                (x, y) => x.is_none() && y.is_none(),
+            })
     }
 }

@@ -399,13 +399,10 @@ fn sum<'v>(left: &Cel<'v>, right: &Cel<'v>) -> Evaluated<'v> {
         (Cel::Timestamp(time), Cel::Duration(by)) | (Cel::Duration(by), Cel::Timestamp(time)) => {
             library::later(*time, *by)
         }
-        _ => match (left.items(), right.items()) {
-            (Some(mut x), Some(y)) => {
-                x.extend(y);
-                Ok(Cel::list(x))
-            }
-            _ => Err(Failure::overload()),
-        },
+        _ => left
+            .joined(right)
+            .map(Cel::list)
+            .ok_or_else(Failure::overload),
     }
 }
 

@@ -280,18 +280,40 @@ impl<'a> Cel<'a> {
         }
         match self.list_type().or(other.list_type()) {
             Some(ListType::Set) => x.iter().all(|x| y.iter().any(|y| x.is_equal(y))),
-            Some(ListType::Map(keys)) => x.iter().all(|x| {
-                y.iter().any(|y| {
-                    let has_same = |key: &String| match (x.field(key), y.field(key)) {
-                        (Ok(Some(x)), Ok(Some(y))) => x.is_equal(&y),
-                        (Ok(None), Ok(None)) => true,
-                        _ => false,
-                    };
-                    keys.iter().all(has_same) && x.is_equal(y)
-                })
-            }),
+            Some(ListType::Map(keys)) => x
+                .iter()
+                .all(|x| y.iter().any(|y| x.has_same_keys(y, keys) && x.is_equal(y))),
             Some(ListType::Atomic) | None => x.iter().zip(y).all(|(x, y)| x.is_equal(y)),
         }
+    }
+
+    fn has_same_keys(&self, other: &Self, keys: &[String]) -> bool {
+        keys.iter()
+            .all(|key| match (self.field(key), other.field(key)) {
+                (Ok(Some(x)), Ok(Some(y))) => x.is_equal(&y),
+                (Ok(None), Ok(None)) => true,
+                _ => false,
+            })
+    }
+
+    /// The elements of two lists together. To a set, only what is new is added; in a map, an element takes the place of
+    /// that with the same keys.
+    pub(super) fn joined(&self, other: &Self) -> Option<Vec<Self>> {
+        let (mut joined, more) = (self.items()?, other.items()?);
+        for item in more {
+            let known = match self.list_type() {
+                Some(ListType::Set) => joined.iter().position(|own| own.is_equal(&item)),
+                Some(ListType::Map(keys)) => {
+                    joined.iter().position(|own| own.has_same_keys(&item, keys))
+                }
+                Some(ListType::Atomic) | None => None,
+            };
+            match known.and_then(|at| joined.get_mut(at)) {
+                Some(own) => *own = item,
+                None => joined.push(item),
+            }
+        }
+        Some(joined)
     }
 
     fn list_type(&self) -> Option<&'a ListType> {
