@@ -1,5 +1,8 @@
 //! An upgrade that changes a CRD: what would break somebody is refused, what is only noteworthy is said.
 
+mod differing;
+mod rights;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +18,9 @@ use crate::harness::package::{Bundle, entry};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{self, message, shape};
 use crate::harness::{Cluster, Outcome};
+
+pub(crate) use self::differing::a_webhook_that_is_still_needed_is_reported;
+pub(crate) use self::rights::resources_that_may_not_be_listed;
 
 /// The CRD of the package; `size` has type `$TYPE`, and `$COLUMNS` are its columns.
 macro_rules! crd {

@@ -222,6 +222,7 @@ const STORIES: &[Story] = &[
         "crd_resources::generated_schemas",
         crd_resources::generated_schemas
     ),
+    story!("crd_resources::edges", crd_resources::edges),
     story!("crd_resources::real_crds", crd_resources::real_crds),
     story!(
         "crd_resources::formats_and_functions",
@@ -238,6 +239,14 @@ const STORIES: &[Story] = &[
     story!(
         "crd_upgrades::a_dead_conversion_webhook_leaves_the_verdict",
         crd_upgrades::a_dead_conversion_webhook_leaves_the_verdict
+    ),
+    story!(
+        "crd_upgrades::a_webhook_that_is_still_needed_is_reported",
+        crd_upgrades::a_webhook_that_is_still_needed_is_reported
+    ),
+    story!(
+        "crd_upgrades::resources_that_may_not_be_listed",
+        crd_upgrades::resources_that_may_not_be_listed
     ),
     story!(
         "crd_upgrades::a_version_with_resources_stays_served",

@@ -19,6 +19,7 @@ use crate::error::{Classify, Disposition, quoted};
 use crate::identity::request::{self, Page, RequestError};
 use crate::preflight::crd_upgrade::stored::{self, Questions, Tally, Unanswerable};
 use crate::preflight::crd_upgrade::{self, Definition, DefinitionError, Finding, Pool, Severity};
+use crate::preflight::permissions::{Access, MissingRules};
 
 /// Where CRDs are.
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -54,10 +55,12 @@ pub enum CrdUpgradeError {
     #[error("converting unstructured to CRD object")]
     Definition(#[from] DefinitionError),
     /// At least one CRD must not change so.
-    #[error("{}", .paragraphs.join("\n"))]
+    #[error("{}", refusal(paragraphs, unlisted))]
     Refused {
         /// Why, for each.
         paragraphs: Vec<String>,
+        /// What the account lacks to look at stored resources, which could change the answer.
+        unlisted: MissingRules,
         /// The stored resources that were looked at: when they change, the answer may.
         looked: Vec<Looked>,
     },
@@ -91,6 +94,18 @@ pub struct Comparison {
     pub findings: Vec<Finding>,
     /// The stored resources that were looked at.
     pub looked: Vec<Looked>,
+    /// The right that is missing to look at them.
+    pub unlisted: Option<Access>,
+}
+
+/// All that is said: for each CRD, then the missing rights as the permission preflight says them.
+fn refusal(paragraphs: &[String], unlisted: &MissingRules) -> String {
+    let mut text = paragraphs.join("\n");
+    if !unlisted.is_empty() {
+        text.push_str("\npre-authorization failed: ");
+        text.push_str(&unlisted.to_string());
+    }
+    text
 }
 
 impl Classify for CrdUpgradeError {
@@ -139,6 +154,7 @@ impl CrdUpgradeCheck<'_> {
         warnings: &mut Vec<String>,
     ) -> Result<(), CrdUpgradeError> {
         let (mut paragraphs, mut looked) = (Vec::new(), Vec::new());
+        let mut unlisted = MissingRules::default();
         for object in objects.iter().filter(|object| Definition::is_crd(object)) {
             // A copy as text is a tenth of one as a tree.
             let compared = self.compare(object.to_string().into_bytes()).await?;
@@ -146,13 +162,50 @@ impl CrdUpgradeCheck<'_> {
             if crd_upgrade::is_refused(&compared.findings) {
                 paragraphs.push(crd_upgrade::refusal(&compared.name, &compared.findings));
                 looked.extend(compared.looked);
+                unlisted.extend(compared.unlisted);
             }
         }
         if paragraphs.is_empty() {
             Ok(())
         } else {
-            Err(CrdUpgradeError::Refused { paragraphs, looked })
+            Err(CrdUpgradeError::Refused {
+                paragraphs,
+                looked,
+                unlisted,
+            })
         }
+    }
+
+    /// What the account lacks to look at the stored resources that could change a verdict on `objects`: rights that are
+    /// needed only now, and that the permission preflight tells beside the others.
+    ///
+    /// # Errors
+    /// When a CRD cannot be read.
+    pub async fn unlisted(&self, objects: &[Value]) -> Result<Vec<Access>, CrdUpgradeError> {
+        let mut unlisted = Vec::new();
+        if self.resources == Resources::Ignored {
+            return Ok(unlisted);
+        }
+        for object in objects.iter().filter(|object| Definition::is_crd(object)) {
+            let compared = self.judge(object.to_string().into_bytes()).await?;
+            let Some(Judged {
+                questions: Ok(Some(questions)),
+                ..
+            }) = compared.judged
+            else {
+                continue;
+            };
+            for read in &questions.reads {
+                let path = questions_path(&questions, &read.version);
+                // Whatever else is wrong, the check itself will tell.
+                if let Err(error) = request::list_page(self.account, &path, 1, None).await
+                    && error.is_forbidden()
+                {
+                    unlisted.push(Access::to_list(&questions.group, &questions.plural));
+                }
+            }
+        }
+        Ok(unlisted)
     }
 
     /// Compares a CRD, as its JSON, with the live one whose place it is to take.
@@ -160,6 +213,34 @@ impl CrdUpgradeCheck<'_> {
     /// # Errors
     /// When one of the two cannot be read.
     pub async fn compare(&self, new: Vec<u8>) -> Result<Comparison, CrdUpgradeError> {
+        let Schemas { name, judged } = self.judge(new).await?;
+        let mut comparison = Comparison {
+            name,
+            findings: Vec::new(),
+            looked: Vec::new(),
+            unlisted: None,
+        };
+        let Some(judged) = judged else {
+            return Ok(comparison);
+        };
+        let seen = match judged.questions {
+            _ if self.resources == Resources::Ignored => None,
+            Ok(None) => None,
+            Ok(Some(questions)) => Some(self.look(Arc::new(questions), &mut comparison).await),
+            Err(why) => Some(Err(why.to_string())),
+        };
+        comparison.findings = match &seen {
+            None => judged.findings,
+            Some(seen) => {
+                let seen = seen.as_ref().map_err(String::as_str);
+                stored::conclude(&judged.old, judged.findings, seen)
+            }
+        };
+        Ok(comparison)
+    }
+
+    /// What the schemas say.
+    async fn judge(&self, new: Vec<u8>) -> Result<Schemas, CrdUpgradeError> {
         // Large CRDs take tens of milliseconds.
         let mut pool = Pool::default();
         let read = spawn_blocking(move || {
@@ -167,38 +248,27 @@ impl CrdUpgradeCheck<'_> {
             Ok::<_, DefinitionError>((pool, new))
         });
         let (pool, new) = read.await.map_err(|_join| CrdUpgradeError::Interrupted)??;
-        let mut comparison = Comparison {
-            name: new.name.clone(),
-            findings: Vec::new(),
-            looked: Vec::new(),
+        let name = new.name.clone();
+        let Some(live) = self.live(&name).await? else {
+            return Ok(Schemas { name, judged: None });
         };
-        let Some(live) = self.live(&comparison.name).await? else {
-            return Ok(comparison);
-        };
-        let compared = spawn_blocking(move || compare(pool, &live, &new)).await;
-        let (old, findings, questions) =
-            compared.map_err(|_join| CrdUpgradeError::Interrupted)??;
-        comparison.findings = findings;
-        let seen = match questions {
-            Ok(None) => return Ok(comparison),
-            _ if self.resources == Resources::Ignored => return Ok(comparison),
-            Ok(Some(questions)) => self.look(Arc::new(questions), &mut comparison.looked).await,
-            Err(why) => Err(why.to_string()),
-        };
-        let seen = seen.as_ref().map_err(String::as_str);
-        comparison.findings = stored::conclude(&old, comparison.findings, seen);
-        Ok(comparison)
+        let judged = spawn_blocking(move || compare(pool, &live, &new)).await;
+        let judged = judged.map_err(|_join| CrdUpgradeError::Interrupted)??;
+        Ok(Schemas {
+            name,
+            judged: Some(judged),
+        })
     }
 
     /// Looks at all resources in question, or says why that is not possible.
     async fn look(
         &self,
         questions: Arc<Questions>,
-        looked: &mut Vec<Looked>,
+        comparison: &mut Comparison,
     ) -> Result<Tally, String> {
         let mut total = Tally::default();
         for (index, read) in questions.reads.iter().enumerate() {
-            let path = request::path(&questions.group, &read.version, None, &questions.plural);
+            let path = questions_path(&questions, &read.version);
             let mut attempt = 1;
             let seen = loop {
                 match self.pages(&questions, index, &path).await {
@@ -206,10 +276,14 @@ impl CrdUpgradeCheck<'_> {
                     seen => break seen,
                 }
             };
+            if seen.as_ref().is_err_and(RequestError::is_forbidden) {
+                let access = Access::to_list(&questions.group, &questions.plural);
+                comparison.unlisted = Some(access);
+            }
             let (tally, resource_version) =
                 seen.map_err(|error| self.unread(&questions, &read.version, &error))?;
             total.add(tally);
-            looked.push(Looked {
+            comparison.looked.push(Looked {
                 path,
                 resource_version,
             });
@@ -221,7 +295,11 @@ impl CrdUpgradeCheck<'_> {
     fn unread(&self, questions: &Questions, version: &str, error: &RequestError) -> String {
         let resource = format!("{}.{}", questions.plural, questions.group);
         if error.is_forbidden() {
-            format!("{} may not list {resource}; grant it that", self.user)
+            format!(
+                "{} may not list {resource} in all namespaces{}",
+                self.user,
+                self.remedy(&resource)
+            )
         } else if error.is_failed_conversion() {
             format!(
                 "the conversion webhook of {resource} does not answer properly, without which none can be read as \
@@ -230,6 +308,19 @@ impl CrdUpgradeCheck<'_> {
         } else {
             format!("cannot list {resource}: {error}")
         }
+    }
+
+    /// What lets the account list a resource.
+    fn remedy(&self, resource: &str) -> String {
+        // Who asks for themselves cannot grant it.
+        let Some((namespace, name)) = self.user.split_once('/') else {
+            return String::new();
+        };
+        let role = format!("{namespace}-{name}-list-{resource}");
+        format!(
+            "; grant it that: kubectl create clusterrole {role} --verb=list --resource={resource} && kubectl create \
+             clusterrolebinding {role} --clusterrole={role} --serviceaccount={namespace}:{name}"
+        )
     }
 
     /// Looks at the resources of one version, page by page; also the version of the collection.
@@ -286,17 +377,32 @@ fn next_limit(count: usize, bytes: usize) -> u32 {
     fitting.clamp(1, LARGEST_PAGE)
 }
 
-type Compared = (
-    Definition,
-    Vec<Finding>,
-    Result<Option<Questions>, Unanswerable>,
-);
+fn questions_path(questions: &Questions, version: &str) -> String {
+    request::path(&questions.group, version, None, &questions.plural)
+}
 
-fn compare(mut pool: Pool, live: &str, new: &Definition) -> Result<Compared, DefinitionError> {
+/// A CRD beside the live one, by their schemas alone.
+struct Schemas {
+    name: String,
+    /// Nothing where there is no live one.
+    judged: Option<Judged>,
+}
+
+struct Judged {
+    old: Definition,
+    findings: Vec<Finding>,
+    questions: Result<Option<Questions>, Unanswerable>,
+}
+
+fn compare(mut pool: Pool, live: &str, new: &Definition) -> Result<Judged, DefinitionError> {
     let old = Definition::parse(&mut pool, live.as_bytes())?;
     let findings = crd_upgrade::check(Some(&old), new);
     let questions = stored::questions(&old, new, &findings);
-    Ok((old, findings, questions))
+    Ok(Judged {
+        old,
+        findings,
+        questions,
+    })
 }
 
 /// The warnings about one CRD as a sentence.
@@ -310,257 +416,4 @@ fn warning(crd: &str, findings: &[Finding]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::error::chain;
-    use crate::testing::api_server::{ApiServer, CONTROLLER};
-
-    fn crd(schema: &Value) -> Value {
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "things.g"},
-            "spec": {
-                "group": "g", "names": {"kind": "Thing", "plural": "things"}, "scope": "Namespaced",
-                "versions": [{"name": "v1", "served": true, "storage": true,
-                    "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".a"}],
-                    "schema": {"openAPIV3Schema": schema}}],
-            },
-        })
-    }
-
-    async fn checked(server: &ApiServer, objects: &[Value]) -> (Result<(), String>, Vec<String>) {
-        let (own, account) = (server.client(), server.client());
-        let check = CrdUpgradeCheck {
-            own: &own,
-            account: &account,
-            user: "n/a",
-            resources: Resources::Looked,
-        };
-        let mut warnings = Vec::new();
-        let result = check.check(objects, &mut warnings).await;
-        (result.map_err(|error| chain(&error)), warnings)
-    }
-
-    #[test]
-    fn pages_are_as_large_as_memory_allows() {
-        for (count, bytes, expected) in [
-            (0, 0, 500),
-            (5, 5 * 100, 500),
-            (5, 5 * 8 * 1024, 256),
-            (5, 5 * 1_500_000, 1),
-            (1, 3 << 20, 1),
-        ] {
-            assert_eq!(next_limit(count, bytes), expected, "{count} of {bytes}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_new_crd_and_other_objects_pass() {
-        let server = ApiServer::new();
-        let new = crd(&json!({"type": "object"}));
-        let other =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "things.g"}});
-        assert_eq!(checked(&server, &[new, other]).await, (Ok(()), vec![]));
-        assert_eq!(
-            server.requests(),
-            [format!("{CONTROLLER} GET {CRDS}/things.g")]
-        );
-    }
-
-    #[tokio::test]
-    async fn a_refusal_has_the_references_text_and_warnings_are_kept_apart() {
-        let server = ApiServer::new();
-        server.add(&crd(
-            &json!({"type": "object", "properties": {"a": {"type": "string"}}}),
-        ));
-        let mut new = crd(&json!({"type": "object", "properties": {"a": {"type": "integer"}}}));
-        new["spec"]["versions"][0]["additionalPrinterColumns"] = json!([]);
-        let (result, warnings) = checked(&server, &[new]).await;
-        assert_eq!(
-            result.unwrap_err(),
-            "validating upgrade for CRD \"things.g\": v1: ^.a: type: type changed : \"string\" -> \"integer\""
-        );
-        assert_eq!(
-            warnings,
-            [
-                "The upgrade changes CRD things.g: printerColumn: column \"Age\" of version v1 is gone."
-            ]
-        );
-    }
-
-    #[tokio::test]
-    async fn a_crd_that_cannot_be_read_is_named() {
-        let server = ApiServer::new();
-        let good = crd(&json!({"type": "object"}));
-        server.add(&good);
-        server.fail_next(&format!("GET {CRDS}/things.g"), 500);
-        let (result, _) = checked(&server, std::slice::from_ref(&good)).await;
-        let text = result.unwrap_err();
-        assert!(
-            text.starts_with("getting existing resource for CRD \"things.g\": "),
-            "{text}"
-        );
-        let (result, _) = checked(&server, &[crd(&json!({"type": 1}))]).await;
-        assert!(
-            result
-                .unwrap_err()
-                .starts_with("converting unstructured to CRD object: ")
-        );
-    }
-
-    #[tokio::test]
-    async fn where_the_controller_may_not_read_the_account_is_asked() {
-        let server = ApiServer::new();
-        server.add(&crd(&json!({"type": "object"})));
-        server.fail_next(&format!("GET {CRDS}/things.g"), 403);
-        let (result, _) = checked(&server, &[crd(&json!({"type": "object"}))]).await;
-        assert_eq!(result, Ok(()));
-        assert_eq!(server.requests().len(), 2);
-    }
-
-    fn thing(name: &str, size: i64) -> Value {
-        json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": name, "namespace": "n"}, "spec": {"size": size}})
-    }
-
-    fn sized(more: &Value) -> Value {
-        let mut size = json!({"type": "integer"});
-        size.as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        crd(
-            &json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": size}}}}),
-        )
-    }
-
-    const THINGS: &str = "LIST /apis/g/v1/things";
-
-    #[tokio::test]
-    async fn resources_that_pass_make_a_warning_of_an_error() {
-        let server = ApiServer::new();
-        server.add(&sized(&json!({})));
-        for index in 0..600 {
-            server.add(&thing(&format!("t{index}"), 1));
-        }
-        // Reading begins again when the API server forgot where it was, on the second page.
-        server.fail_after(1, THINGS, 410);
-        let (result, warnings) = checked(&server, &[sized(&json!({"maximum": 5}))]).await;
-        assert_eq!(result, Ok(()));
-        assert_eq!(
-            warnings,
-            [
-                "The upgrade changes CRD things.g: v1: ^.spec.size: maximum: maximum constraint added when there was none previously : 5."
-            ]
-        );
-        let pages = server.log().into_iter().filter(|one| one.line == THINGS);
-        let codes: Vec<u16> = pages.map(|one| one.code).collect();
-        assert_eq!(codes, [200, 410, 200, 200, 200]);
-    }
-
-    #[tokio::test]
-    async fn resources_that_fail_are_named() {
-        let server = ApiServer::new();
-        server.add(&sized(&json!({})));
-        for index in 0..120 {
-            server.add(&thing(&format!("t{index:03}"), index));
-        }
-        let (result, warnings) = checked(&server, &[sized(&json!({"maximum": 100}))]).await;
-        assert_eq!(
-            result.unwrap_err(),
-            "validating upgrade for CRD \"things.g\": v1: ^.spec.size: maximum: maximum constraint added when there was none previously : 100\n\
-             storedResources: 19 of 120 would not be valid or lose data: \
-             Thing n/t101: spec.size: must be at most 100, is 101; Thing n/t102: spec.size: must be at most 100, is 102; \
-             Thing n/t103: spec.size: must be at most 100, is 103; Thing n/t104: spec.size: must be at most 100, is 104; \
-             Thing n/t105: spec.size: must be at most 100, is 105; and 14 more"
-        );
-        assert_eq!(warnings, Vec::<String>::new());
-    }
-
-    #[tokio::test]
-    async fn without_the_right_to_list_the_schemas_decide() {
-        let server = ApiServer::new();
-        server.add(&sized(&json!({})));
-        server.fail_next(THINGS, 403);
-        let (result, _) = checked(&server, &[sized(&json!({"maximum": 5}))]).await;
-        assert!(result.unwrap_err().ends_with(
-            "\nstoredResources: not looked at: n/a may not list things.g; grant it that"
-        ));
-        for _ in 0..ATTEMPTS {
-            server.fail_next(THINGS, 410);
-        }
-        let (result, _) = checked(&server, &[sized(&json!({"maximum": 5}))]).await;
-        assert!(
-            result
-                .unwrap_err()
-                .contains("\nstoredResources: not looked at: cannot list things.g: ")
-        );
-    }
-
-    #[tokio::test]
-    async fn a_conversion_webhook_that_does_not_answer_leaves_the_verdict() {
-        let server = ApiServer::new();
-        server.add(&sized(&json!({})));
-        let text = "conversion webhook for g/v1, Kind=Thing failed: Post \"https://a.b.svc:443/\": dial tcp 10.0.0.1:443: refused";
-        server.fail_with(THINGS, 500, text);
-        let (result, _) = checked(&server, &[sized(&json!({"maximum": 5}))]).await;
-        assert_eq!(
-            result.unwrap_err(),
-            "validating upgrade for CRD \"things.g\": v1: ^.spec.size: maximum: maximum constraint added when there was none previously : 5\n\
-             storedResources: not looked at: the conversion webhook of things.g does not answer properly, without which \
-             none can be read as v1: see to its Service and its pods"
-        );
-    }
-
-    #[tokio::test]
-    async fn a_page_token_that_expired_starts_over_a_few_times() {
-        let server = ApiServer::new();
-        server.add(&sized(&json!({})));
-        server.add(&thing("small", 3));
-        let expired = "The provided continue parameter is too old";
-        for _ in 1..ATTEMPTS {
-            server.fail_with(THINGS, 410, expired);
-        }
-        let new = sized(&json!({"maximum": 5}));
-        let (result, warnings) = checked(&server, std::slice::from_ref(&new)).await;
-        assert_eq!((result, warnings.len()), (Ok(()), 1));
-        for _ in 0..ATTEMPTS {
-            server.fail_with(THINGS, 410, expired);
-        }
-        let (result, _) = checked(&server, &[new]).await;
-        let text = result.unwrap_err();
-        assert!(
-            text.ends_with("storedResources: not looked at: cannot list things.g: The provided continue parameter is too old"),
-            "{text}"
-        );
-    }
-
-    #[tokio::test]
-    async fn a_refusal_knows_which_resources_would_change_it() {
-        let server = ApiServer::new();
-        server.add(&sized(&json!({})));
-        server.add(&thing("large", 9));
-        let (own, account) = (server.client(), server.client());
-        let check = CrdUpgradeCheck {
-            own: &own,
-            account: &account,
-            user: "n/a",
-            resources: Resources::Looked,
-        };
-        let new = sized(&json!({"maximum": 5}));
-        let refused = check
-            .check(std::slice::from_ref(&new), &mut Vec::new())
-            .await;
-        let Err(CrdUpgradeError::Refused { looked, .. }) = refused else {
-            panic!("a resource does not fit");
-        };
-        assert_eq!(looked[0].path, "/apis/g/v1/things");
-        let changes = looked[0].changes(&account);
-        server.edit(
-            "/apis/g/v1/namespaces/n/things/large",
-            &json!({"spec": {"size": 3}}),
-        );
-        assert!(changes.await.unwrap());
-        assert_eq!(check.check(&[new], &mut Vec::new()).await.unwrap(), ());
-    }
-}
+mod tests;

@@ -65,6 +65,16 @@ pub struct Access {
     pub right: Right,
 }
 
+impl Access {
+    /// To list a resource everywhere.
+    pub fn to_list(group: &str, plural: &str) -> Self {
+        Self {
+            namespace: String::new(),
+            right: Right::on(group, plural, None, "list"),
+        }
+    }
+}
+
 /// What an account must be allowed to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {

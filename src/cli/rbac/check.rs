@@ -12,6 +12,7 @@ use kube::Client;
 use super::super::Answer;
 use super::super::installer::{Bundle, Installation};
 use super::super::objects::answer;
+use crate::apply::crd_upgrade::{CrdUpgradeCheck, Resources};
 use crate::apply::discovery::Discovery;
 use crate::apply::permissions::{PreflightError, Preflighter};
 use crate::error::chain;
@@ -81,7 +82,22 @@ async fn lacks(
         discovery: &Discovery::new(client.clone()),
         accounts: &accounts,
     };
-    match asking.lack(&account, &bundle.manifests).await {
+    let lack = match asking.lack(&account, &bundle.manifests).await {
+        Ok(mut lack) => {
+            let check = CrdUpgradeCheck {
+                own: &client,
+                account: asking.client,
+                user: &account.to_string(),
+                resources: Resources::Looked,
+            };
+            // A CRD that cannot be read is another matter than rights: `oxolm crd check` tells it.
+            let unlisted = check.unlisted(&bundle.manifests).await;
+            lack.missing.extend(unlisted.unwrap_or_default());
+            Ok(lack)
+        }
+        Err(error) => Err(error),
+    };
+    match lack {
         Ok(lack) if lack.is_empty() => Ok(None),
         Ok(lack) => Ok(Some(chain(&PreflightError::Lacking(Box::new(lack))))),
         Err(error @ PreflightError::Needs(_)) => Ok(Some(chain(&error))),

@@ -24,6 +24,7 @@ use crate::api::keys;
 use crate::apply::crd_upgrade::{CrdUpgradeCheck, CrdUpgradeError, Looked, Resources};
 use crate::controller::queue::Queue;
 use crate::error::chain;
+use crate::preflight::permissions::Access;
 use crate::revision::Revision;
 use crate::status::cluster_extension::Warning;
 
@@ -61,12 +62,8 @@ impl Wish {
             return Ok(Vec::new());
         }
         let account = ctx.identity.client_for(&self.account)?;
-        let check = CrdUpgradeCheck {
-            own: &ctx.client,
-            account: &account,
-            user: &self.account.to_string(),
-            resources: self.resources(),
-        };
+        let user = self.account.to_string();
+        let check = self.crd_check(ctx, &account, &user);
         let mut sentences = Vec::new();
         let started = Instant::now();
         let result = check.check(objects, &mut sentences).await;
@@ -81,6 +78,36 @@ impl Wish {
         }
         result?;
         Ok(sentences)
+    }
+
+    /// The rights that are missing to look at stored resources, if there is need to.
+    pub(super) async fn unlisted(
+        &self,
+        ctx: &Context,
+        account: &Client,
+        objects: &[Value],
+    ) -> Vec<Access> {
+        if self.extension.spec.crd_upgrade_safety() == CrdUpgradeSafetyEnforcement::None {
+            return Vec::new();
+        }
+        let user = self.account.to_string();
+        let check = self.crd_check(ctx, account, &user);
+        // A CRD that cannot be read is told by the check itself, whose turn comes.
+        check.unlisted(objects).await.unwrap_or_default()
+    }
+
+    fn crd_check<'a>(
+        &self,
+        ctx: &'a Context,
+        account: &'a Client,
+        user: &'a str,
+    ) -> CrdUpgradeCheck<'a> {
+        CrdUpgradeCheck {
+            own: &ctx.client,
+            account,
+            user,
+            resources: self.resources(),
+        }
     }
 
     /// Annotation `oxolm.dev/crd-upgrade-safety`: whether stored resources have a say about CRDs.

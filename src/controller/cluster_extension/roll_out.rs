@@ -169,10 +169,17 @@ impl Wish {
             discovery: &ctx.discovery,
             accounts: &ctx.accounts,
         };
-        ctx.preflight
+        let checked = ctx
+            .preflight
             .check(&asking, &self.account, desired.content().as_str(), &objects)
-            .await?;
-        Ok(())
+            .await;
+        let Err(PreflightError::Lacking(mut lack)) = checked else {
+            return Ok(checked?);
+        };
+        // All that is missing is told at once.
+        let unlisted = self.unlisted(ctx, &client, &content.objects).await;
+        lack.missing.extend(unlisted);
+        Err(PreflightError::Lacking(lack).into())
     }
 
     /// The image to install: the one that the catalog names, unless it is other content under the installed version.

@@ -318,15 +318,16 @@ pub fn conclude(
     seen: Result<&Tally, &str>,
 ) -> Vec<Finding> {
     let said = |text: &str| Finding::crd_wide(Check::StoredResources, text);
+    let not_looked = |why: &str| said(&format!("not looked at: {why}"));
     let tally = match seen {
         Ok(tally) => match &tally.undecided {
             None => tally,
             Some(gap) => {
-                let text = format!("not looked at: {}", Unanswerable::Gap(gap.clone()));
-                return with(findings, said(&text));
+                let why = Unanswerable::Gap(gap.clone()).to_string();
+                return with(findings, not_looked(&why));
             }
         },
-        Err(why) => return with(findings, said(&format!("not looked at: {why}"))),
+        Err(why) => return with(findings, not_looked(why)),
     };
     let mut concluded = findings;
     for finding in &mut concluded {
@@ -355,12 +356,13 @@ pub fn conclude(
     with(concluded, said(&text))
 }
 
-/// The finding behind the other errors, if there are any; alone it would be an error of its own.
-fn with(mut findings: Vec<Finding>, finding: Finding) -> Vec<Finding> {
+/// The finding behind the errors, if there are any; where there are none, it is no more than a warning.
+fn with(mut findings: Vec<Finding>, mut finding: Finding) -> Vec<Finding> {
     let at = findings.partition_point(|one| one.severity == Severity::Error);
-    if at > 0 {
-        findings.insert(at, finding);
+    if at == 0 {
+        finding.severity = Severity::Warning;
     }
+    findings.insert(at, finding);
     findings
 }
 

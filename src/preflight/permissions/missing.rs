@@ -48,7 +48,8 @@ impl MissingRules {
         self.0.insert(access);
     }
 
-    pub(super) fn extend(&mut self, accesses: impl IntoIterator<Item = Access>) {
+    /// Adds further rights.
+    pub fn extend(&mut self, accesses: impl IntoIterator<Item = Access>) {
         self.0.extend(accesses);
     }
 }

@@ -49,18 +49,13 @@ pub(super) fn check_embedded(members: &Map<String, Value>, path: &mut String, fo
 fn check_metadata(metadata: &Map<String, Value>, path: &mut String, found: &mut Found) {
     for name in ["name", "generateName", "namespace"] {
         let problem = match metadata.get(name) {
-            None | Some(Value::Null) => continue,
-            Some(Value::String(text)) if text.is_empty() => continue,
-            Some(Value::String(text)) if name == "namespace" && !is_label(text) => {
-                "must be the name of a namespace"
-            }
-            Some(Value::String(text)) if name != "namespace" && !is_segment(text) => {
-                "must be a name that a path can hold"
-            }
-            Some(Value::String(_)) => continue,
-            Some(_) => "must be a text",
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => name_problem(name, text),
+            Some(_) => Some("must be a text"),
         };
-        below(path, &format!(".{name}"), |path| found.add(path, problem));
+        if let Some(problem) = problem {
+            below(path, &format!(".{name}"), |path| found.add(path, problem));
+        }
     }
     for name in ["labels", "annotations"] {
         let problem = match metadata.get(name) {
@@ -86,6 +81,14 @@ fn check_metadata(metadata: &Map<String, Value>, path: &mut String, found: &mut 
         };
         below(path, &format!(".{name}"), |path| found.add(path, problem));
     }
+}
+
+fn name_problem(field: &str, name: &str) -> Option<&'static str> {
+    let (is_right, wanted) = match field {
+        "namespace" => (is_label(name), "must be the name of a namespace"),
+        _ => (is_segment(name), "must be a name that a path can hold"),
+    };
+    (!name.is_empty() && !is_right).then_some(wanted)
 }
 
 /// `VERSION` or `GROUP/VERSION`.
