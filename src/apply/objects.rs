@@ -7,25 +7,29 @@
 
 #![expect(clippy::disallowed_types, reason = "acts through the account's client")]
 
+mod away;
+mod error;
+
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::Client;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::api::cluster_object_set::CollisionProtection;
 use crate::api::object::ObjectKey;
 use crate::api::{GROUP, VERSION, keys};
-use crate::apply::discovery::{Discovery, DiscoveryError};
-use crate::error::{Classify, Disposition};
-use crate::identity::request::{self, Deletion, RequestError};
+use crate::apply::discovery::Discovery;
+use crate::identity::request::{self, RequestError};
 use crate::preflight::permissions::Resource;
 use crate::revision::Account;
-use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, controller_of, decide};
+use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, decide};
 use crate::revision::compare::{is_as_desired, is_own_apply};
 use crate::revision::marks::prepare;
 use crate::revision::rollout::Action;
+
+pub use error::{ObjectError, Step};
 
 /// How often an object that changes under our hands is read again within one pass.
 const ATTEMPTS: usize = 4;
@@ -84,88 +88,6 @@ pub enum Kept {
     Collision(Box<Conflict>),
 }
 
-/// Something could not be done to one object. The texts are the reference's.
-#[derive(Debug, thiserror::Error)]
-pub enum ObjectError {
-    /// Its kind could not be looked up.
-    #[error("reconciling object: reconciling {key}")]
-    Discover {
-        /// Which.
-        key: Box<ObjectKey>,
-        /// Why.
-        #[source]
-        source: DiscoveryError,
-    },
-    /// Its kind is not served.
-    #[error(
-        "reconciling object: reconciling {key}: no matches for kind {:?} in version {:?}",
-        key.gvk.kind, key.gvk.api_version()
-    )]
-    UnknownKind {
-        /// Which.
-        key: Box<ObjectKey>,
-    },
-    /// A request was refused.
-    #[error("reconciling object: reconciling {key}: {step}")]
-    Request {
-        /// Which.
-        key: Box<ObjectKey>,
-        /// What was attempted.
-        step: Step,
-        /// Why not.
-        #[source]
-        source: RequestError,
-    },
-    /// It lost its owner because its revision is being deleted with `--cascade=orphan`.
-    #[error("reconciling object: reconciling {key}: its revision is being deleted")]
-    Leaving {
-        /// Which.
-        key: Box<ObjectKey>,
-    },
-    /// No certificate could be made for it.
-    #[error("reconciling object: reconciling {key}: making a certificate")]
-    Certificate {
-        /// Which.
-        key: Box<ObjectKey>,
-        /// Why.
-        #[source]
-        source: rcgen::Error,
-    },
-    /// It changed each time that we looked.
-    #[error("reconciling object: reconciling {key}: it is changed by somebody else all the time")]
-    Restless {
-        /// Which.
-        key: Box<ObjectKey>,
-    },
-}
-
-impl Classify for ObjectError {
-    fn disposition(&self) -> Disposition {
-        match self {
-            Self::Discover { .. }
-            | Self::UnknownKind { .. }
-            | Self::Request { .. }
-            | Self::Leaving { .. }
-            | Self::Certificate { .. }
-            | Self::Restless { .. } => Disposition::Retry,
-        }
-    }
-}
-
-impl ObjectError {
-    /// Whether the account lacks the right.
-    pub fn is_forbidden(&self) -> bool {
-        match self {
-            Self::Request { source, .. } => source.is_forbidden(),
-            Self::Discover { .. }
-            | Self::UnknownKind { .. }
-            | Self::Leaving { .. }
-            | Self::Certificate { .. }
-            | Self::Restless { .. } => false,
-        }
-    }
-}
-
 /// Whether a revision, as the API server knows it, is not on its way out.
 ///
 /// What lost its owner to `--cascade=orphan` lost it after the deletion began; so whoever asks after seeing that is told.
@@ -179,51 +101,6 @@ pub async fn revision_stays(own: &Client, claim: &Claim) -> Result<bool, Request
         let metadata = metadata_of(&live);
         metadata.uid.as_deref() == Some(claim.uid.as_str()) && metadata.deletion_timestamp.is_none()
     }))
-}
-
-/// A request about one object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// It is read.
-    Read,
-    /// It is created.
-    Create,
-    /// Its fields are made ours after it was created.
-    Claim,
-    /// Its revision is read again before it is taken back.
-    Confirm,
-    /// It is ours and applied.
-    Update,
-    /// It was not ours and is applied.
-    Adopt,
-    /// A certificate, or whom to trust, is written into it.
-    Certify,
-    /// We are taken out of its owners.
-    Disown,
-    /// It is deleted.
-    Delete,
-    /// The resources of a CRD are looked for.
-    Count,
-    /// Who answers its webhooks is looked for.
-    Endpoints,
-}
-
-impl std::fmt::Display for Step {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Read => "getting resource",
-            Self::Create => "creating resource",
-            Self::Claim => "migrating managed fields",
-            Self::Confirm => "reading its revision",
-            Self::Update => "patching (modified)",
-            Self::Adopt => "patching (owner change)",
-            Self::Certify => "writing webhook certificates",
-            Self::Disown => "removing owner",
-            Self::Delete => "deleting resource",
-            Self::Count => "listing custom resources",
-            Self::Endpoints => "listing endpoints of its webhooks",
-        })
-    }
 }
 
 /// The objects of one revision, through the account's client.
@@ -475,126 +352,6 @@ impl Objects<'_> {
             // A failed `test` is 422; a write in between 409; 404: deleted at once.
             Err(error) if matches!(error.code(), Some(404 | 409 | 422)) => Ok(None),
             Err(source) => Err(failed(&item.key, Step::Claim, source)),
-        }
-    }
-
-    /// Deletes an object as it was read; that it changed meanwhile is left to the next pass.
-    ///
-    /// # Errors
-    /// When the API server refuses.
-    pub async fn delete(&self, key: &ObjectKey, live: &Value) -> Result<Deletion, ObjectError> {
-        let resource = self.served(key).await?;
-        let metadata = metadata_of(live);
-        let parameters = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: metadata.uid,
-                resource_version: metadata.resource_version,
-            }),
-            propagation_policy: Some(PropagationPolicy::Background),
-            ..DeleteParams::default()
-        };
-        match request::delete(self.client, &path(&resource, key), &key.name, &parameters).await {
-            Ok(deletion) => Ok(deletion),
-            Err(error) if error.is_conflict() => Ok(Deletion::Waiting),
-            Err(source) => Err(failed(key, Step::Delete, source)),
-        }
-    }
-
-    /// Takes this revision out of the owners of an object.
-    ///
-    /// # Errors
-    /// When the API server refuses.
-    pub async fn disown(&self, key: &ObjectKey, live: &Value) -> Result<(), ObjectError> {
-        let resource = self.served(key).await?;
-        let metadata = metadata_of(live);
-        let owners: Vec<_> = metadata
-            .owner_references
-            .into_iter()
-            .flatten()
-            .filter(|owner| owner.uid != self.claim.uid)
-            .collect();
-        let patch = json!({"metadata": {"resourceVersion": metadata.resource_version, "ownerReferences": owners}});
-        let parameters = PatchParams {
-            field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
-            ..PatchParams::default()
-        };
-        let path = path(&resource, key);
-        let patch = Patch::Merge(patch);
-        match request::patch(self.client, &path, &key.name, &parameters, &patch).await {
-            Err(error) if !error.is_conflict() && !error.is_not_found() => {
-                Err(failed(key, Step::Disown, error))
-            }
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
-    /// Lets a CRD convert its resources by their version alone. A conflict is left to the next pass.
-    ///
-    /// # Errors
-    /// When the API server did not do it.
-    pub async fn drop_conversion(&self, crd: &ObjectKey, live: &Value) -> Result<(), ObjectError> {
-        let resource = self.served(crd).await?;
-        let version = metadata_of(live).resource_version;
-        let patch = json!({
-            "metadata": {"resourceVersion": version},
-            "spec": {"conversion": {"strategy": "None", "webhook": null}},
-        });
-        let parameters = PatchParams {
-            field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
-            ..PatchParams::default()
-        };
-        let path = path(&resource, crd);
-        let patch = Patch::Merge(patch);
-        match request::patch(self.client, &path, &crd.name, &parameters, &patch).await {
-            Err(error) if !error.is_conflict() && !error.is_not_found() => {
-                Err(failed(crd, Step::Update, error))
-            }
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
-    /// Whether there are objects of the kind that a CRD defines, beside those of this revision, of which it has at most
-    /// `own`; none when the account may not look.
-    ///
-    /// # Errors
-    /// When the API server did not say.
-    pub async fn has_resources(
-        &self,
-        crd: &ObjectKey,
-        live: &Value,
-        own: usize,
-    ) -> Result<Option<bool>, ObjectError> {
-        let text = |pointer| live.pointer(pointer).and_then(Value::as_str);
-        let versions = live.pointer("/spec/versions").and_then(Value::as_array);
-        let mut served = versions.into_iter().flatten().filter(|version| {
-            version
-                .get("served")
-                .and_then(Value::as_bool)
-                .unwrap_or(true)
-        });
-        // The version in which resources are stored needs no conversion, and so no webhook that may be gone.
-        let is_storage = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
-        let served = served.clone().find(is_storage).or_else(|| served.next());
-        let version = served.and_then(|version| version.get("name")?.as_str());
-        let (Some(group), Some(plural), Some(version)) =
-            (text("/spec/group"), text("/spec/names/plural"), version)
-        else {
-            return Ok(None);
-        };
-        let path = request::path(group, version, None, plural);
-        let limit = u32::try_from(own).unwrap_or(u32::MAX).saturating_add(1);
-        let is_anothers = |item: &Value| {
-            controller_of(&metadata_of(item)).is_none_or(|it| it.uid != self.claim.uid)
-        };
-        match request::list(self.client, &path, limit).await {
-            Ok(list) => {
-                let items = list.get("items").and_then(Value::as_array);
-                Ok(Some(items.into_iter().flatten().any(is_anothers)))
-            }
-            Err(error) if error.is_forbidden() => Ok(None),
-            // Not served (any more): nothing can be there that anybody could see.
-            Err(error) if error.is_not_found() => Ok(Some(false)),
-            Err(source) => Err(failed(crd, Step::Count, source)),
         }
     }
 

@@ -7,6 +7,9 @@
 //!
 //! What the drift watches say to be as we left it is not read again.
 
+mod content;
+mod look;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,77 +23,20 @@ use crate::apply::certificates::{Certificates, Certified};
 use crate::apply::objects::{Item, Kept, ObjectError, Objects, metadata_of};
 use crate::apply::watch::{Deputy, DriftWatches, Seen, View};
 use crate::error::{Classify, Disposition, chain};
-use crate::render::serving::{Serving, servings};
+use crate::render::serving::Serving;
 use crate::revision::certificates::Wanted;
 use crate::revision::collision::Standing;
 use crate::revision::probe::endpoints::calls_webhooks;
 use crate::revision::probe::{Probe, ProbeResult, concerns, evaluate};
 use crate::revision::rollout::{Action, Collision, ObjectReport, PhaseReport, collision_message};
 
-/// The objects of one revision as they stand in their sources.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Content {
-    /// The phases in their order.
-    pub phases: Vec<ContentPhase>,
-    /// Who among the objects serves webhooks with certificates that oxolm makes.
-    pub servings: Vec<Serving>,
-}
-
-/// The objects of one phase.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ContentPhase {
-    /// The name of the phase.
-    pub name: String,
-    /// Its objects.
-    pub items: Vec<Item>,
-}
+pub use content::{Content, ContentPhase};
 
 impl Remembered {
     /// Whether nobody answers some webhook: that somebody does is not seen without asking.
     pub fn awaits_endpoints(&self) -> bool {
         let mut left = self.left.iter();
         left.any(|(key, left)| calls_webhooks(&key.gvk) && !left.probe.is_true())
-    }
-}
-
-impl Content {
-    /// Takes the certificates of webhooks on: their Secrets become objects of the revision, in time for the Deployments
-    /// that mount them.
-    #[must_use]
-    pub fn with_certificates(mut self) -> Self {
-        let items = self.phases.iter().flat_map(|phase| &phase.items);
-        self.servings = servings(items.map(|item| &item.object));
-        for serving in &self.servings {
-            let mounting = |phase: &ContentPhase| {
-                let mut items = phase.items.iter();
-                items
-                    .find(|item| serving.deployments.contains(&item.key))
-                    .cloned()
-            };
-            let mut phases = self.phases.iter().enumerate();
-            let found = phases.find_map(|(at, phase)| Some((at, mounting(phase)?)));
-            if let Some((at, deployment)) = found
-                && let Some(phase) = self.phases.get_mut(at.saturating_sub(1))
-            {
-                let secret = Item::secret(&serving.secret, &deployment);
-                phase.items.insert(0, secret);
-            }
-        }
-        self
-    }
-
-    /// The object that is called so.
-    pub(super) fn item(&self, key: &ObjectKey) -> Option<&Item> {
-        let mut items = self.phases.iter().flat_map(|phase| &phase.items);
-        items.find(|item| item.key == *key)
-    }
-
-    fn keys(&self) -> Vec<(String, Vec<ObjectKey>)> {
-        let keys = |phase: &ContentPhase| phase.items.iter().map(|item| item.key.clone()).collect();
-        self.phases
-            .iter()
-            .map(|phase| (phase.name.clone(), keys(phase)))
-            .collect()
     }
 }
 
@@ -386,56 +332,6 @@ impl Pass<'_> {
             (Some(told), Action::Idle) => (Action::Updated, Box::new(told)),
             (Some(told), action) => (action, Box::new(told)),
         })
-    }
-
-    /// Reads one object if its status may have changed.
-    async fn look_at(
-        &self,
-        key: ObjectKey,
-        left: &BTreeMap<ObjectKey, Left>,
-        stirred: Stirred,
-    ) -> Result<(ObjectReport, Left), Failed> {
-        let is_to_be_asked = stirred == Stirred::Yes && self.needs_answers(&key);
-        match left.get(&key) {
-            Some(known) if !is_to_be_asked && self.change(&key, known) == Change::None => {
-                let report = ObjectReport {
-                    key,
-                    action: action_of(known),
-                    probe: known.probe.clone(),
-                };
-                Ok((report, known.clone()))
-            }
-            known => match self.objects.read(&key).await? {
-                Some(object) => self.looked_at(key, known, &object).await,
-                // Gone between the event and now: its own event follows.
-                None => Err(Failed::Gone),
-            },
-        }
-    }
-
-    /// Notes the status of an object that was read to see just that.
-    ///
-    /// If it turns out that more has changed, it stays noted as we left it: it was not looked at for that, and the
-    /// next pass is to find the difference.
-    async fn looked_at(
-        &self,
-        key: ObjectKey,
-        known: Option<&Left>,
-        object: &Value,
-    ) -> Result<(ObjectReport, Left), Failed> {
-        let action = known.map_or(Action::Idle, action_of);
-        let seen = Seen::of(&key.gvk, &metadata_of(object));
-        match known {
-            Some(known) if !is_as_left(&seen, &known.seen) => {
-                let probe = self.probed(&key, object).await?;
-                let left = Left {
-                    probe: probe.clone(),
-                    ..known.clone()
-                };
-                Ok((ObjectReport { key, action, probe }, left))
-            }
-            _ => self.left(key, action, object).await,
-        }
     }
 
     /// Notes how an object was left.

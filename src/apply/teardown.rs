@@ -121,19 +121,6 @@ enum State {
     Forbidden,
 }
 
-impl Content {
-    /// How many objects of the kind that this CRD defines there are.
-    fn of_kind(&self, crd: &Value) -> usize {
-        let text = |pointer| crd.pointer(pointer).and_then(Value::as_str);
-        let (group, kind) = (text("/spec/group"), text("/spec/names/kind"));
-        let items = self.phases.iter().flat_map(|phase| &phase.items);
-        items
-            .map(|item| &item.key.gvk)
-            .filter(|gvk| Some(&*gvk.group) == group && Some(&*gvk.kind) == kind)
-            .count()
-    }
-}
-
 impl Teardown<'_> {
     /// Goes as far as it can without waiting.
     ///

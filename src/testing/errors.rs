@@ -21,6 +21,7 @@ static MESSAGE: LazyLock<Regex> =
 const PASSED_ON: &[(&str, &str)] = &[
     ("apply/crd_upgrade.rs", "preflight/crd_upgrade.rs"),
     ("apply/phases.rs", "revision/rollout.rs"),
+    ("apply/secrets/error.rs", "apply/secrets.rs"),
     (
         "bundle/manifest.rs",
         "several problems of the objects of a list, each in the words of `bundle/typed.rs`",

@@ -1,0 +1,132 @@
+//! An object that is taken back, or let go.
+
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use serde_json::{Value, json};
+
+use super::{ObjectError, Objects, Step, failed, metadata_of, path};
+use crate::api::keys;
+use crate::api::object::ObjectKey;
+use crate::identity::request::{self, Deletion};
+use crate::revision::collision::controller_of;
+
+impl Objects<'_> {
+    /// Deletes an object as it was read; that it changed meanwhile is left to the next pass.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn delete(&self, key: &ObjectKey, live: &Value) -> Result<Deletion, ObjectError> {
+        let resource = self.served(key).await?;
+        let metadata = metadata_of(live);
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+            }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        match request::delete(self.client, &path(&resource, key), &key.name, &parameters).await {
+            Ok(deletion) => Ok(deletion),
+            Err(error) if error.is_conflict() => Ok(Deletion::Waiting),
+            Err(source) => Err(failed(key, Step::Delete, source)),
+        }
+    }
+
+    /// Takes this revision out of the owners of an object.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn disown(&self, key: &ObjectKey, live: &Value) -> Result<(), ObjectError> {
+        let resource = self.served(key).await?;
+        let metadata = metadata_of(live);
+        let owners: Vec<_> = metadata
+            .owner_references
+            .into_iter()
+            .flatten()
+            .filter(|owner| owner.uid != self.claim.uid)
+            .collect();
+        let patch = json!({"metadata": {"resourceVersion": metadata.resource_version, "ownerReferences": owners}});
+        let parameters = PatchParams {
+            field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
+            ..PatchParams::default()
+        };
+        let path = path(&resource, key);
+        let patch = Patch::Merge(patch);
+        match request::patch(self.client, &path, &key.name, &parameters, &patch).await {
+            Err(error) if !error.is_conflict() && !error.is_not_found() => {
+                Err(failed(key, Step::Disown, error))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Lets a CRD convert its resources by their version alone. A conflict is left to the next pass.
+    ///
+    /// # Errors
+    /// When the API server did not do it.
+    pub async fn drop_conversion(&self, crd: &ObjectKey, live: &Value) -> Result<(), ObjectError> {
+        let resource = self.served(crd).await?;
+        let version = metadata_of(live).resource_version;
+        let patch = json!({
+            "metadata": {"resourceVersion": version},
+            "spec": {"conversion": {"strategy": "None", "webhook": null}},
+        });
+        let parameters = PatchParams {
+            field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
+            ..PatchParams::default()
+        };
+        let path = path(&resource, crd);
+        let patch = Patch::Merge(patch);
+        match request::patch(self.client, &path, &crd.name, &parameters, &patch).await {
+            Err(error) if !error.is_conflict() && !error.is_not_found() => {
+                Err(failed(crd, Step::Update, error))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Whether there are objects of the kind that a CRD defines, beside those of this revision, of which it has at most
+    /// `own`; none when the account may not look.
+    ///
+    /// # Errors
+    /// When the API server did not say.
+    pub async fn has_resources(
+        &self,
+        crd: &ObjectKey,
+        live: &Value,
+        own: usize,
+    ) -> Result<Option<bool>, ObjectError> {
+        let text = |pointer| live.pointer(pointer).and_then(Value::as_str);
+        let versions = live.pointer("/spec/versions").and_then(Value::as_array);
+        let mut served = versions.into_iter().flatten().filter(|version| {
+            version
+                .get("served")
+                .and_then(Value::as_bool)
+                .unwrap_or(true)
+        });
+        // The version in which resources are stored needs no conversion, and so no webhook that may be gone.
+        let is_storage = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
+        let served = served.clone().find(is_storage).or_else(|| served.next());
+        let version = served.and_then(|version| version.get("name")?.as_str());
+        let (Some(group), Some(plural), Some(version)) =
+            (text("/spec/group"), text("/spec/names/plural"), version)
+        else {
+            return Ok(None);
+        };
+        let path = request::path(group, version, None, plural);
+        let limit = u32::try_from(own).unwrap_or(u32::MAX).saturating_add(1);
+        let is_anothers = |item: &Value| {
+            controller_of(&metadata_of(item)).is_none_or(|it| it.uid != self.claim.uid)
+        };
+        match request::list(self.client, &path, limit).await {
+            Ok(list) => {
+                let items = list.get("items").and_then(Value::as_array);
+                Ok(Some(items.into_iter().flatten().any(is_anothers)))
+            }
+            Err(error) if error.is_forbidden() => Ok(None),
+            // Not served (any more): nothing can be there that anybody could see.
+            Err(error) if error.is_not_found() => Ok(Some(false)),
+            Err(source) => Err(failed(crd, Step::Count, source)),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What could not be done to one object.
+
+use crate::api::object::ObjectKey;
+use crate::apply::discovery::DiscoveryError;
+use crate::error::{Classify, Disposition};
+use crate::identity::request::RequestError;
+
+/// Something could not be done to one object. The texts are the reference's.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// Its kind could not be looked up.
+    #[error("reconciling object: reconciling {key}")]
+    Discover {
+        /// Which.
+        key: Box<ObjectKey>,
+        /// Why.
+        #[source]
+        source: DiscoveryError,
+    },
+    /// Its kind is not served.
+    #[error(
+        "reconciling object: reconciling {key}: no matches for kind {:?} in version {:?}",
+        key.gvk.kind, key.gvk.api_version()
+    )]
+    UnknownKind {
+        /// Which.
+        key: Box<ObjectKey>,
+    },
+    /// A request was refused.
+    #[error("reconciling object: reconciling {key}: {step}")]
+    Request {
+        /// Which.
+        key: Box<ObjectKey>,
+        /// What was attempted.
+        step: Step,
+        /// Why not.
+        #[source]
+        source: RequestError,
+    },
+    /// It lost its owner because its revision is being deleted with `--cascade=orphan`.
+    #[error("reconciling object: reconciling {key}: its revision is being deleted")]
+    Leaving {
+        /// Which.
+        key: Box<ObjectKey>,
+    },
+    /// No certificate could be made for it.
+    #[error("reconciling object: reconciling {key}: making a certificate")]
+    Certificate {
+        /// Which.
+        key: Box<ObjectKey>,
+        /// Why.
+        #[source]
+        source: rcgen::Error,
+    },
+    /// It changed each time that we looked.
+    #[error("reconciling object: reconciling {key}: it is changed by somebody else all the time")]
+    Restless {
+        /// Which.
+        key: Box<ObjectKey>,
+    },
+}
+
+impl Classify for ObjectError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Discover { .. }
+            | Self::UnknownKind { .. }
+            | Self::Request { .. }
+            | Self::Leaving { .. }
+            | Self::Certificate { .. }
+            | Self::Restless { .. } => Disposition::Retry,
+        }
+    }
+}
+
+impl ObjectError {
+    /// Whether the account lacks the right.
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            Self::Request { source, .. } => source.is_forbidden(),
+            Self::Discover { .. }
+            | Self::UnknownKind { .. }
+            | Self::Leaving { .. }
+            | Self::Certificate { .. }
+            | Self::Restless { .. } => false,
+        }
+    }
+}
+
+/// A request about one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It is read.
+    Read,
+    /// It is created.
+    Create,
+    /// Its fields are made ours after it was created.
+    Claim,
+    /// Its revision is read again before it is taken back.
+    Confirm,
+    /// It is ours and applied.
+    Update,
+    /// It was not ours and is applied.
+    Adopt,
+    /// A certificate, or whom to trust, is written into it.
+    Certify,
+    /// We are taken out of its owners.
+    Disown,
+    /// It is deleted.
+    Delete,
+    /// The resources of a CRD are looked for.
+    Count,
+    /// Who answers its webhooks is looked for.
+    Endpoints,
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Read => "getting resource",
+            Self::Create => "creating resource",
+            Self::Claim => "migrating managed fields",
+            Self::Confirm => "reading its revision",
+            Self::Update => "patching (modified)",
+            Self::Adopt => "patching (owner change)",
+            Self::Certify => "writing webhook certificates",
+            Self::Disown => "removing owner",
+            Self::Delete => "deleting resource",
+            Self::Count => "listing custom resources",
+            Self::Endpoints => "listing endpoints of its webhooks",
+        })
+    }
+}

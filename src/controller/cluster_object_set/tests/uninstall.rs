@@ -1,0 +1,166 @@
+//! An extension that goes, with or without its objects.
+
+use super::*;
+
+#[tokio::test]
+async fn an_uninstall_takes_crds_first_and_keeps_one_that_is_used() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let uninstall = async |cluster: &Cluster| {
+        let existing = cluster.revisions();
+        cluster.ctx.revisions().uninstall(&existing).await.unwrap()
+    };
+    cluster.server.add(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
+    cluster.server.requests();
+    assert_eq!(
+        uninstall(&cluster).await,
+        Uninstall::Waiting(vec!["e-1".into()])
+    );
+    cluster.passes("e-1").await;
+    assert_eq!(uninstall(&cluster).await, Uninstall::Done);
+    assert!(cluster.server.object(CRD).is_some(), "it has a resource");
+    assert_eq!(cluster.server.object(CONFIG), None);
+    let deletions: Vec<_> = cluster
+        .writes()
+        .into_iter()
+        .filter(|write| write.contains("n:installer DELETE"))
+        .collect();
+    assert_eq!(deletions.len(), 8);
+    assert!(deletions[0].contains("deployments"), "{deletions:?}");
+    assert!(
+        deletions[7].contains("/serviceaccounts/operator"),
+        "{deletions:?}"
+    );
+
+    // The same extension takes the kept CRD back; for another one it is a collision.
+    let mut other = desired("1.0.0", &[crd()]);
+    other.extension = Extension {
+        name: "other".into(),
+        uid: "other".into(),
+        ..extension()
+    };
+    cluster
+        .ctx
+        .revisions()
+        .ensure(&[], &other, &|_| false)
+        .await
+        .unwrap();
+    cluster.passes("other-1").await;
+    assert!(cluster.condition("other-1", "Progressing").ends_with(
+        "Conflicting Owner: ClusterExtension e (package p, namespace n, service account n/installer)"
+    ));
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+
+    // Without resources it goes, and before everything else.
+    cluster.server.remove(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
+    cluster.writes();
+    uninstall(&cluster).await;
+    cluster.passes("e-1").await;
+    assert_eq!(cluster.server.object(CRD), None);
+    let deletions: Vec<_> = cluster
+        .writes()
+        .into_iter()
+        .filter(|write| write.contains("n:installer DELETE"))
+        .collect();
+    assert!(
+        deletions[0].contains("customresourcedefinitions"),
+        "{deletions:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_kept_crd_no_longer_names_a_webhook_that_goes() {
+    for (other, expected) in [("string", "None"), ("integer", "Webhook")] {
+        let cluster = Cluster::new().await;
+        cluster.install("e-1", &desired("1.0.0", &operator())).await;
+        let version = |name: &str, kind: &str| {
+            json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema":
+                {"type": "object", "properties": {"x": {"type": kind}}}}})
+        };
+        let conversion =
+            json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}});
+        cluster.server.edit(
+            CRD,
+            &json!({"spec": {"conversion": conversion, "versions": [version("v1", "string"), version("v2", other)]}}),
+        );
+        cluster.server.add(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
+        let existing = cluster.revisions();
+        cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+        cluster.passes("e-1").await;
+        let kept = cluster.server.object(CRD).unwrap();
+        assert_eq!(kept["spec"]["conversion"]["strategy"], expected);
+    }
+}
+
+#[tokio::test]
+async fn a_teardown_waits_for_finalizers_and_says_for_which() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    cluster.server.edit(
+        DEPLOYMENT,
+        &json!({"metadata": {"finalizers": ["somebody/else"]}}),
+    );
+    let existing = cluster.revisions();
+    cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+    let next = cluster.pass("e-1").await;
+    assert_eq!(
+        next,
+        Next::After(TEARDOWN_AGAIN),
+        "{:#?}",
+        cluster.server.requests()
+    );
+    assert_eq!(
+        cluster.condition("e-1", "Progressing"),
+        "True/Retrying: uninstalling: waiting for Deployment.apps/v1 n/operator"
+    );
+    assert!(
+        cluster.server.object(CONFIG).is_some(),
+        "earlier phases wait"
+    );
+    cluster
+        .server
+        .edit(DEPLOYMENT, &json!({"metadata": {"finalizers": null}}));
+    cluster.passes("e-1").await;
+    assert!(cluster.set("e-1").is_none());
+    assert_eq!(cluster.server.object(CONFIG), None);
+}
+
+#[tokio::test]
+async fn an_account_without_rights_never_holds_an_uninstall() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    cluster.server.forbid("n:installer", "");
+    let existing = cluster.revisions();
+    cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+    cluster.passes("e-1").await;
+    assert!(cluster.set("e-1").is_none());
+    assert!(
+        cluster.server.object(CONFIG).is_some(),
+        "left to the garbage collector"
+    );
+}
+
+#[tokio::test]
+async fn orphaning_leaves_everything_where_it_is() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let path = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
+    cluster.server.edit(
+        path,
+        &json!({"metadata": {"finalizers": [keys::FINALIZER_TEARDOWN, "orphan"], "deletionTimestamp": Timestamp::now().to_string()}}),
+    );
+    cluster.server.requests();
+    cluster.passes("e-1").await;
+    assert!(
+        !cluster
+            .writes()
+            .iter()
+            .any(|write| write.contains("DELETE"))
+    );
+    let finalizers = cluster.server.object(path).unwrap()["metadata"]["finalizers"].clone();
+    assert_eq!(finalizers, json!(["orphan"]));
+    // A new extension of the same name takes the objects back, also those whose owner is gone.
+    cluster
+        .server
+        .edit(CONFIG, &json!({"metadata": {"ownerReferences": null}}));
+}
