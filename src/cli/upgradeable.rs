@@ -42,10 +42,11 @@ pub(super) struct Upgradeable {
     /// The cluster's version [default: what its ClusterVersion says]
     #[arg(long, value_name = "VERSION")]
     openshift: Option<String>,
-    /// A bundle that is installed; may be repeated
+    /// A bundle that is installed, by its name or as PACKAGE@VERSION; may be repeated
     #[arg(
         long = "installed",
         value_name = "BUNDLE",
+        value_delimiter = ',',
         requires = "openshift",
         requires = "catalogs"
     )]
@@ -164,8 +165,13 @@ fn of_list(arguments: &Upgradeable) -> anyhow::Result<Report> {
     let current = minor(arguments.openshift.as_deref().unwrap_or_default())?;
     let shelf = Shelf::open(&arguments.catalogs, &arguments.images)?;
     let mut subjects = Vec::new();
-    for name in &arguments.installed {
-        let (package, properties, version) = shelf.bundle(name)?;
+    for text in &arguments.installed {
+        let content::Found {
+            package,
+            name,
+            version,
+            properties,
+        } = shelf.bundle(text)?;
         subjects.push(Subject {
             bundle: ActiveBundle {
                 extension: package.clone(),

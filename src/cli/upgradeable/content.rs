@@ -132,30 +132,52 @@ impl Shelf {
         self.0.get(name)
     }
 
-    /// Package, properties and version of a bundle.
+    /// The bundle that `text` means: its name, or `PACKAGE@VERSION`.
     ///
     /// # Errors
-    /// When no catalog has a bundle of that name with a version, or several packages do.
-    pub(super) fn bundle(&self, name: &str) -> anyhow::Result<(String, String, String)> {
+    /// When no catalog has such a bundle with a version, or several do.
+    pub(super) fn bundle(&self, text: &str) -> anyhow::Result<Found> {
+        let named = |package: &str, bundle: &str, properties: &str| match text.split_once('@') {
+            Some((of, wanted)) => of == package && version(properties).as_deref() == Some(wanted),
+            None => bundle == text,
+        };
         let mut found = self.0.iter().flat_map(|(package, content)| {
-            let of_name = content.properties.iter();
-            of_name
-                .filter(|((_, bundle), _)| bundle == name)
-                .map(move |(_, properties)| (package, properties))
+            let properties = content.properties.iter();
+            properties
+                .filter(|((_, bundle), properties)| named(package, bundle, properties))
+                .map(move |((_, bundle), properties)| (package, bundle, properties))
         });
-        let Some((package, properties)) = found.next() else {
+        let Some((package, name, properties)) = found.next() else {
             bail!(
-                "no catalog has a bundle {name:?}: `oxolm catalog list SRC PACKAGE` lists what there is"
+                "no catalog has a bundle {text:?}: `oxolm catalog list SRC PACKAGE` lists what there is"
             );
         };
-        if let Some((other, _)) = found.find(|(other, _)| *other != package) {
-            bail!("bundle {name:?} is in package {package} and in package {other}");
+        // The same bundle may stand in several catalogs.
+        if let Some((other, of, _)) = found.find(|(other, of, _)| (*other, *of) != (package, name))
+        {
+            bail!(
+                "bundle {text:?} is {name} of package {package} and {of} of package {other}: name one of them"
+            );
         }
         let version = version(properties).with_context(|| {
             format!("bundle {name:?} has no olm.package property with a version")
         })?;
-        Ok((package.clone(), properties.clone(), version))
+        Ok(Found {
+            package: package.clone(),
+            name: name.clone(),
+            version,
+            properties: properties.clone(),
+        })
     }
+}
+
+/// A bundle of a catalog.
+pub(super) struct Found {
+    pub(super) package: String,
+    pub(super) name: String,
+    pub(super) version: String,
+    /// A JSON list.
+    pub(super) properties: String,
 }
 
 fn version(properties: &str) -> Option<String> {

@@ -77,6 +77,14 @@ fn the_way_out_is_told() {
         asked("4.17.9", "p.v2.1.0").unwrap(),
         "OpenShift 4.17 may be updated to 4.18: none of 1 installed bundles blocks it\n"
     );
+    // A bundle is named by its version, too.
+    assert_eq!(
+        asked("4.18", "p@2.1.0").unwrap(),
+        asked("4.18", "p.v2.1.0").unwrap()
+    );
+    assert!(asked("4.18", "p@2.1.0,p@2.3.0").unwrap().starts_with(
+        "OpenShift 4.18 cannot be updated to 4.19: 1 of 2 installed bundles block it\n"
+    ));
     assert!(
         asked("4.19", "p.v2.3.0")
             .unwrap()
@@ -87,6 +95,10 @@ fn the_way_out_is_told() {
 #[test]
 fn what_is_not_known_is_said() {
     let failure = |openshift, installed| format!("{:#}", asked(openshift, installed).unwrap_err());
+    assert_eq!(
+        failure("4.18", "p@9"),
+        "no catalog has a bundle \"p@9\": `oxolm catalog list SRC PACKAGE` lists what there is"
+    );
     assert_eq!(
         failure("4.18", "q.v1"),
         "no catalog has a bundle \"q.v1\": `oxolm catalog list SRC PACKAGE` lists what there is"
