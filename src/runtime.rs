@@ -51,7 +51,7 @@ use crate::runtime::health::Readiness;
 use crate::runtime::metrics::{Counters, Objects, Replica, Reviews};
 use crate::runtime::stop::Stop;
 use crate::runtime::telemetry::LogLevel;
-use crate::serve::{Served, Tls};
+use crate::serve::{ServeError, Served, Tls};
 
 /// Catalogs looked at at the same time: most wait for a registry, and those that work take turns in `fetch`.
 const CATALOG_CONCURRENCY: u16 = 64;
@@ -79,12 +79,9 @@ pub enum RunError {
     /// The registry client cannot be made.
     #[error("cannot set up the registry client")]
     Registry(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// An address cannot be bound.
-    #[error("cannot listen on {0}")]
-    Bind(String, #[source] std::io::Error),
-    /// The certificate or the address cannot be used.
-    #[error("cannot serve catalogs or metrics")]
-    Serve(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A certificate or an address cannot be used.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     /// Signals cannot be received.
     #[error("cannot wait for signals")]
     Signal(#[source] std::io::Error),
@@ -197,9 +194,7 @@ impl Parts {
         } = order.clone();
         readiness.hold("catalogs", "not read yet");
         let probes = arguments.health_probe_bind_address;
-        let bound = health::serve(probes, readiness.clone(), serving.clone())
-            .await
-            .map_err(|error| RunError::Bind(probes.to_string(), error))?;
+        let bound = health::serve(probes, readiness.clone(), serving.clone()).await?;
         info!(address = %bound, "serving probes");
         let (catalog_queue, catalog_listener) = queue::queue();
         let (extension_queue, extension_listener) = queue::queue();
@@ -274,8 +269,7 @@ impl Parts {
         let address = &catalogs.external_address;
         let certificate =
             certificate::start(arguments, &client, &namespace, address, &serving).await?;
-        let tls = Tls::of(certificate, arguments.tls_profile)
-            .map_err(|error| RunError::Serve(error.into()))?;
+        let tls = Tls::of(certificate, arguments.tls_profile)?;
         let server = content::serve_catalogs(
             arguments,
             tls.clone(),
@@ -393,9 +387,7 @@ async fn serve_metrics(
         secure: arguments.metrics_secure.then_some((told.tls, told.reviews)),
         log_level: told.log_level,
     };
-    let bound = metrics::serve(options, told.registry, stop.clone())
-        .await
-        .map_err(|error| RunError::Serve(error.into()))?;
+    let bound = metrics::serve(options, told.registry, stop.clone()).await?;
     info!(address = %bound, secure = arguments.metrics_secure, "serving metrics");
     Ok(())
 }

@@ -23,7 +23,7 @@ use super::gate;
 use crate::apply::certificates::release::{Pair, Release, ReleaseError};
 use crate::controller::cluster_operator;
 use crate::error::chain;
-use crate::serve::{Certificate, ServeError, ServingCertificate};
+use crate::serve::{Certificate, ServingCertificate};
 
 /// How long a start waits for the shared certificate; who connects before it is there meets another one.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
@@ -42,11 +42,10 @@ pub(super) async fn start(
     external_address: &str,
     stop: &CancellationToken,
 ) -> Result<Arc<ServingCertificate>, RunError> {
-    let failed = |error: ServeError| RunError::Serve(error.into());
     if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
         let (certificate, key) = (certificate.clone(), key.clone());
         let serving = ServingCertificate::load(Certificate::Files { certificate, key });
-        let serving = serving.map_err(failed)?;
+        let serving = serving?;
         let (watched, stop) = (serving.clone(), stop.clone());
         tokio::spawn(async move {
             tokio::select! { () = watched.watch() => {}, () = stop.cancelled() => {} }
@@ -55,7 +54,7 @@ pub(super) async fn start(
     }
     let hosts = hosts(external_address);
     let names = hosts.clone();
-    let serving = ServingCertificate::load(Certificate::SelfMade { names }).map_err(failed)?;
+    let serving = ServingCertificate::load(Certificate::SelfMade { names })?;
     if let Some(name) = &arguments.tls_secret {
         let keeper = Keeper {
             release: Release {

@@ -45,9 +45,7 @@ pub(super) async fn serve_catalogs(
 ) -> Result<JoinHandle<()>, RunError> {
     let options = serve::Options::of_content(arguments.catalogs_server_addr, tls);
     let router = serve::router(served, metrics);
-    let (address, task) = serve::start(options, router, stop.clone())
-        .await
-        .map_err(|error| RunError::Serve(error.into()))?;
+    let (address, task) = serve::start(options, router, stop.clone()).await?;
     info!(%address, "serving catalogs");
     Ok(task)
 }

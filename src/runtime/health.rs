@@ -2,8 +2,6 @@
 //!
 //! A replica is ready once every part that has registered here says so; the body names what is missing.
 
-#![expect(clippy::disallowed_methods, reason = "the probe server is a task")]
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +10,12 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+use crate::serve::{self, Options, ServeError};
+
+/// How many connections are open at once: a kubelet has one or two.
+const CONNECTIONS: usize = 64;
 
 /// What stands between this replica and being ready, by part.
 #[derive(Debug, Clone, Default)]
@@ -53,21 +55,17 @@ pub async fn serve(
     address: SocketAddr,
     readiness: Readiness,
     stop: CancellationToken,
-) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address).await?;
-    let bound = listener.local_addr()?;
+) -> Result<SocketAddr, ServeError> {
+    let options = Options {
+        address,
+        tls: None,
+        connections: CONNECTIONS,
+    };
     let router = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .with_state(readiness);
-    tokio::spawn(async move {
-        let served = axum::serve(listener, router)
-            .with_graceful_shutdown(stop.cancelled_owned())
-            .await;
-        if let Err(error) = served {
-            tracing::error!(%error, "probe server ended");
-        }
-    });
+    let (bound, _ends_with_stop) = serve::start(options, router, stop).await?;
     Ok(bound)
 }
 
