@@ -20,6 +20,7 @@ mod catalogs;
 mod chart;
 mod crd_resources;
 mod crd_upgrades;
+mod events;
 mod faults;
 mod harness;
 mod install;
@@ -106,6 +107,10 @@ const STORIES: &[Story] = &[
     story!(
         "install::a_node_selector_reaches_the_operator",
         install::a_node_selector_reaches_the_operator
+    ),
+    story!(
+        "events::every_transition_is_told_once",
+        events::every_transition_is_told_once
     ),
     story!(
         "metrics::for_whoever_may_get_them",

@@ -1,7 +1,6 @@
 //! Taking an extension down, or letting it go.
 
 use kube::ResourceExt;
-use tracing::info;
 
 use super::Context;
 use super::object::remove_finalizer;
@@ -12,6 +11,7 @@ use crate::apply::revisions::Uninstall;
 use crate::error::{Failure, chain};
 use crate::revision::Revision;
 use crate::status::cluster_extension::{Observed, Outcome};
+use crate::status::transition::{Transition, Weight};
 
 /// The finalizer of `kubectl delete --cascade=orphan`.
 const ORPHAN: &str = "orphan";
@@ -49,7 +49,8 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Op
     match operations.uninstall(&revisions).await {
         Ok(Uninstall::Done) => match remove_finalizer(extension, ctx).await {
             Ok(()) => {
-                info!(extension = name, "uninstalled");
+                let note = "everything that was installed is gone, but for what events of its revisions name";
+                tell(extension, "Uninstalled", note, ctx).await;
                 ctx.memory.forget(&name);
                 None
             }
@@ -79,7 +80,8 @@ async fn release(
     let name = extension.name_any();
     match remove_finalizer(extension, ctx).await {
         Ok(()) => {
-            info!(extension = name, "let go; what is installed stays");
+            let note = "what is installed stays, and so do the revisions that keep it up";
+            tell(extension, "Orphaned", note, ctx).await;
             ctx.memory.forget(&name);
             None
         }
@@ -88,6 +90,16 @@ async fn release(
             observed,
         }),
     }
+}
+
+/// The last Event of an extension.
+async fn tell(extension: &ClusterExtension, reason: &str, note: &str, ctx: &Context) {
+    let transition = Transition {
+        weight: Weight::Normal,
+        reason: reason.to_owned(),
+        note: note.to_owned(),
+    };
+    ctx.reporter.publish(extension, &transition).await;
 }
 
 /// What the revisions that are left wait for, in their own words.
