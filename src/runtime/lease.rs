@@ -34,8 +34,9 @@ use crate::api::keys;
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// How long a leader tries to renew before it stops leading.
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// The time between two renewals, and between two looks at somebody else's lease while it is far from expiring.
-pub const RENEW_PERIOD: Duration = Duration::from_secs(4);
+/// The time between two renewals, and between two looks at somebody else's lease while it is far from expiring. A renewal
+/// is two requests: all of them, and the looks at the leases of rivals, are to stay below one in two seconds.
+pub const RENEW_PERIOD: Duration = Duration::from_millis(4500);
 /// The time between two looks of who waits; a released lease is seen at once where it can be watched, else after this.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 /// How every identity of ours begins; whoever holds the lease with another one is another controller.
