@@ -88,8 +88,12 @@ fn line(kind: &str, mut object: Value, names: &BTreeMap<String, String>) -> Stri
             told.map(|field| entry[field].to_string()).join(" ")
         })
         .collect();
-    if ours.is_empty() {
-        // Somebody made it from an object of ours and copied the labels, as for an EndpointSlice.
+    // The record of our own objects is wiped, unless oxolm is killed before it is.
+    let is_revision =
+        kind == "ClusterObjectSet" || object["type"] == "olm.operatorframework.io/object-data";
+    if is_revision {
+        ours.clear();
+    } else if ours.is_empty() {
         return format!("{kind} of somebody else");
     }
     ours.sort();
