@@ -94,6 +94,7 @@ fn line(kind: &str, mut object: Value, names: &BTreeMap<String, String>) -> Stri
     if is_revision {
         ours.clear();
     } else if ours.is_empty() {
+        // Somebody made it from an object of ours and copied the labels, as for an EndpointSlice.
         return format!("{kind} of somebody else");
     }
     ours.sort();
