@@ -80,9 +80,21 @@ fn is_empty(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+
+    proptest! {
+        /// What a manifest says reaches the API server and comes back as JSON; a number that was read as its neighbour
+        /// would be a difference for ever.
+        #[test]
+        fn numbers_come_back_as_they_were(number in any::<f64>().prop_filter("JSON has it", |it| it.is_finite())) {
+            let desired = json!({"spec": {"weight": number}});
+            let live: Value = serde_json::from_str(&desired.to_string()).unwrap();
+            prop_assert!(is_as_desired(&desired, &live));
+        }
+    }
 
     #[test]
     fn what_others_add_is_no_difference() {
