@@ -176,11 +176,9 @@ pub(crate) async fn stored_resources_decide(cluster: Arc<Cluster>) -> anyhow::Re
     Ok(Outcome::Passed)
 }
 
-/// Two versions whose resources a webhook converts that is not there; `second` has `$BOUND`.
-macro_rules! converted_crd {
-    ($bound:literal) => {
-        concat!(
-            "apiVersion: apiextensions.k8s.io/v1
+/// A CRD of which `v1` has the field `size`, and `v2` the field `second`, behind a conversion webhook that nobody serves.
+fn converted_crd(second: &str) -> String {
+    const CRD: &str = "apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
   name: things.PACKAGE.example.com
@@ -207,12 +205,9 @@ spec:
     schema:
       openAPIV3Schema:
         type: object
-        properties: {spec: {type: object, properties: {size: {type: integer",
-            $bound,
-            "}}}}
-"
-        )
-    };
+        properties: {spec: {type: object, properties: {SECOND}}}
+";
+    CRD.replace("SECOND", second)
 }
 
 /// A conversion webhook that does not answer leaves the verdict to the schemas, and the message says why. It also does
@@ -221,12 +216,12 @@ pub(crate) async fn a_dead_conversion_webhook_leaves_the_verdict(
     cluster: Arc<Cluster>,
 ) -> anyhow::Result<Outcome> {
     let stage = Stage::set(cluster, "crd-conversion").await?;
-    for (version, crd) in [
-        ("1.0.0", converted_crd!("")),
-        ("1.1.0", converted_crd!(", maximum: 5")),
+    for (version, second) in [
+        ("1.0.0", "size: {type: integer}"),
+        ("1.1.0", "size: {type: integer, maximum: 5}"),
     ] {
         let bundle = Bundle {
-            manifests: vec![("crd.yaml", crd.to_owned())],
+            manifests: vec![("crd.yaml", converted_crd(second))],
             ..Bundle::new(version)
         };
         stage.package.push_bundle(&bundle).await?;
@@ -331,7 +326,7 @@ pub(crate) async fn a_dropped_definition_is_kept_with_its_resources(
         ..Bundle::new("1.0.0")
     };
     let with = Bundle {
-        manifests: vec![("crd.yaml", converted_crd!("").to_owned())],
+        manifests: vec![("crd.yaml", converted_crd("size: {type: integer}"))],
         ..Bundle::new("1.1.0")
     };
     stage.offer(&[without, with]).await?;

@@ -1,5 +1,6 @@
 //! What stories stand on: the runner, the cluster, and the objects in it.
 
+pub(crate) mod beside;
 pub(crate) mod chance;
 pub(crate) mod cluster;
 pub(crate) mod controller;

@@ -1,7 +1,5 @@
 //! Metrics of a replica that does not lead: for whoever may get them, and true.
 
-use std::fs::File;
-use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +13,7 @@ use kube::api::{DeleteParams, PostParams};
 use reqwest::Method;
 use serde_json::json;
 
+use crate::harness::beside::Beside;
 use crate::harness::cluster::RELEASE;
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
@@ -87,7 +86,7 @@ pub(crate) async fn for_whoever_may_get_them(cluster: Arc<Cluster>) -> anyhow::R
         "{status} {text}"
     );
     ensure!(
-        replica.log()?.contains("changed the log level"),
+        replica.process.log()?.contains("changed the log level"),
         "the log tells"
     );
 
@@ -131,57 +130,34 @@ async fn account(stage: &Stage, name: &str, role: Option<&str>) -> anyhow::Resul
     Ok(status.token)
 }
 
-/// An oxolm beside the one that leads, as the chart runs it.
+/// An oxolm beside the one that leads, and who asks it.
 struct Replica {
-    child: Child,
+    process: Beside,
     client: reqwest::Client,
-    folder: tempfile::TempDir,
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        _ = self.child.kill();
-        _ = self.child.wait();
-    }
 }
 
 impl Replica {
     fn start(stage: &Stage) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let log = File::create(folder.path().join("log"))?;
-        let child = stage
-            .cluster
-            .controller
-            .command()
-            .arg("--cache-dir")
-            .arg(folder.path().join("cache"))
-            .args(["--health-probe-bind-address", "127.0.0.1:0"])
-            .args(["--catalogs-server-addr", "127.0.0.1:0"])
-            .args(["--metrics-bind-address", "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .context("cannot start oxolm")?;
+        let any_port = "127.0.0.1:0";
+        let arguments = [
+            ["--health-probe-bind-address", any_port],
+            ["--catalogs-server-addr", any_port],
+            ["--metrics-bind-address", any_port],
+        ];
         Ok(Self {
-            child,
+            process: Beside::start(stage, arguments.as_flattened())?,
             client: reqwest::Client::builder()
                 .no_proxy()
                 .timeout(PATIENCE)
-                // Every replica makes its own certificate.
+                // Whom to trust is another story's question.
                 .tls_danger_accept_invalid_certs(true)
                 .build()?,
-            folder,
         })
-    }
-
-    fn log(&self) -> anyhow::Result<String> {
-        Ok(std::fs::read_to_string(self.folder.path().join("log"))?)
     }
 
     /// Where it says that metrics are.
     fn address(&self) -> anyhow::Result<String> {
-        let log = self.log()?;
+        let log = self.process.log()?;
         let line = log.lines().find(|line| line.contains("serving metrics"));
         let (_, after) = line
             .and_then(|line| line.split_once("address="))

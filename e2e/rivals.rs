@@ -1,7 +1,6 @@
 //! Two controllers of one API group never both act, and replicas of oxolm do not stand in each other's way.
 
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use kube::api::{DeleteParams, PostParams};
 use oxolm::api::keys;
 use serde_json::json;
 
+use crate::harness::beside::Beside;
 use crate::harness::cluster::SYSTEM_NAMESPACE;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until_true;
@@ -91,7 +91,7 @@ pub(crate) async fn replicas_stay_ready(cluster: Arc<Cluster>) -> anyhow::Result
     // One after the other is replaced.
     let third = Replica::start(&stage)?;
     third.until(&stage, 200, "").await?;
-    first.stop()?;
+    first.process.stop()?;
     stay_ready(&[&second, &third]).await?;
     let next = holder(&leases, keys::LEASE_NAME).await?;
     ensure!(
@@ -100,7 +100,7 @@ pub(crate) async fn replicas_stay_ready(cluster: Arc<Cluster>) -> anyhow::Result
     );
     let fourth = Replica::start(&stage)?;
     fourth.until(&stage, 200, "").await?;
-    second.stop()?;
+    second.process.stop()?;
     stay_ready(&[&third, &fourth]).await?;
     fourth.answers_who_trusts(&pinned).await?;
     ensure!(
@@ -108,8 +108,8 @@ pub(crate) async fn replicas_stay_ready(cluster: Arc<Cluster>) -> anyhow::Result
             .await?
             .starts_with("oxolm_")
     );
-    third.stop()?;
-    fourth.stop()?;
+    third.process.stop()?;
+    fourth.process.stop()?;
     begin_again(&stage, &leases).await
 }
 
@@ -173,49 +173,29 @@ async fn holder(leases: &Api<Lease>, name: &str) -> anyhow::Result<String> {
         .unwrap_or_default())
 }
 
-/// An oxolm of its own cache and its own probes.
+/// An oxolm beside the one that leads, with probes of its own.
 struct Replica {
-    child: Child,
+    process: Beside,
     address: String,
     catalogs: u16,
     client: reqwest::Client,
-    /// Removed with it.
-    _cache: tempfile::TempDir,
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        _ = self.child.kill();
-        _ = self.child.wait();
-    }
 }
 
 impl Replica {
     fn start(stage: &Stage) -> anyhow::Result<Self> {
-        let cache = tempfile::tempdir()?;
         // Free a moment ago, and nobody else here takes ports.
         let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
         let (address, catalogs) = (free()?.to_string(), free()?);
-        let child = stage
-            .cluster
-            .controller
-            .command()
-            .arg("--cache-dir")
-            .arg(cache.path())
-            .args(["--health-probe-bind-address", &address])
-            .args(["--catalogs-server-addr", &catalogs.to_string()])
-            .args(["--metrics-bind-address", "0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("cannot start oxolm")?;
+        let arguments = [
+            ["--health-probe-bind-address", &address],
+            ["--catalogs-server-addr", &catalogs.to_string()],
+            ["--metrics-bind-address", "0"],
+        ];
         Ok(Self {
-            child,
+            process: Beside::start(stage, arguments.as_flattened())?,
             address,
             catalogs: catalogs.port(),
             client: reqwest::Client::builder().no_proxy().build()?,
-            _cache: cache,
         })
     }
 
@@ -250,13 +230,5 @@ impl Replica {
         };
         let what = format!("the probe answers {code} {says:?}");
         until_true(&stage.cluster, &what, answers).await
-    }
-
-    /// Tells it to stop, as the kubelet does, and waits.
-    fn stop(mut self) -> anyhow::Result<()> {
-        let pid = self.child.id().to_string();
-        Command::new("kill").args(["-TERM", &pid]).status()?;
-        self.child.wait()?;
-        Ok(())
     }
 }

@@ -8,43 +8,15 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use super::until_event;
+use super::{converted_crd, until_event};
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
 use crate::harness::{Cluster, Outcome};
 
 const NAME: &str = "things.crd-differing.example.com";
 
-/// `v2` calls `width` what `v1` calls `size`.
-const CRD: &str = "apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: things.PACKAGE.example.com
-spec:
-  group: PACKAGE.example.com
-  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}
-  scope: Namespaced
-  conversion:
-    strategy: Webhook
-    webhook:
-      conversionReviewVersions: [v1]
-      clientConfig: {service: {namespace: PACKAGE, name: nobody, path: /convert}}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties: {spec: {type: object, properties: {size: {type: integer}}}}
-  - name: v2
-    served: true
-    storage: false
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties: {spec: {type: object, properties: {width: {type: integer}}}}
-";
+/// `v2` calls so what `v1` calls `size`.
+const WIDTH: &str = "width: {type: integer}";
 
 const THING: &str = "apiVersion: crd-differing.example.com/v1\nkind: Thing\n\
                      metadata: {name: mine, namespace: crd-differing}\nspec: {size: 1}\n";
@@ -60,7 +32,7 @@ pub(crate) async fn a_webhook_that_is_still_needed_is_reported(
         ..Bundle::new("1.0.0")
     };
     let with = Bundle {
-        manifests: vec![("crd.yaml", CRD.to_owned())],
+        manifests: vec![("crd.yaml", converted_crd(WIDTH))],
         ..Bundle::new("1.1.0")
     };
     stage.offer(&[without, with]).await?;

@@ -11,7 +11,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use oxolm::api::condition::ConditionType;
 use serde_json::json;
 
-use crate::harness::package::{Bundle, entry};
+use crate::harness::package::{Bundle, CRD, entry};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{message, shape};
 use crate::harness::{Cluster, Outcome};
@@ -87,25 +87,10 @@ pub(crate) async fn resources_that_may_not_be_listed(
 
 /// A package with a definition whose resources its operator never lists, so neither need the account.
 fn bundle(version: &'static str, bound: &str) -> Bundle {
-    let crd = "apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: gadgets.PACKAGE.example.com
-spec:
-  group: PACKAGE.example.com
-  names: {kind: Gadget, listKind: GadgetList, plural: gadgets, singular: gadget}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties: {spec: {type: object, properties: {size: {type: integerBOUND}}}}
-";
+    let crd = CRD.replace("thing", "gadget").replace("Thing", "Gadget");
+    let size = format!("size: {{type: integer{bound}}}");
     Bundle {
-        manifests: vec![("gadgets.yaml", crd.replace("BOUND", bound))],
+        manifests: vec![("gadgets.yaml", crd.replace("size: {type: integer}", &size))],
         ..Bundle::new(version)
     }
 }
