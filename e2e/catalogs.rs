@@ -1,6 +1,7 @@
 //! A catalog by tag: polled, served over TLS, and asked with `oxolm resolve --cluster`.
 
 mod companion;
+mod credentials;
 mod disk;
 
 use std::process::{Command, Stdio};
@@ -26,6 +27,7 @@ use crate::harness::stage::Stage;
 use crate::harness::{Cluster, Outcome};
 
 pub(crate) use self::companion::one_catalog_by_every_way;
+pub(crate) use self::credentials::pull_secrets_are_used_as_they_change;
 pub(crate) use self::disk::a_full_disk_is_survived;
 
 /// A tag is looked at once a minute at most; jitter and a busy machine come on top.

@@ -146,6 +146,10 @@ const STORIES: &[Story] = &[
         recover::an_extension_waits_for_its_namespace
     ),
     story!(
+        "recover::what_comes_beside_the_operator_is_kept_up",
+        recover::what_comes_beside_the_operator_is_kept_up
+    ),
+    story!(
         "recover::an_object_in_the_way_is_removed",
         recover::an_object_in_the_way_is_removed
     ),
@@ -310,6 +314,10 @@ const STOPPING: &[Story] = &[
         restart::killed_in_an_upgrade
     ),
     story!(
+        "catalogs::pull_secrets_are_used_as_they_change",
+        catalogs::pull_secrets_are_used_as_they_change
+    ),
+    story!(
         "catalogs::a_full_disk_is_survived",
         catalogs::a_full_disk_is_survived
     ),
@@ -329,7 +337,13 @@ const STOPPING: &[Story] = &[
 ];
 
 /// Told when all others are over: it reads what they left in the audit log.
-const LAST: &[Story] = &[story!("audit::who_wrote_what", audit::who_wrote_what)];
+const LAST: &[Story] = &[
+    story!("audit::who_wrote_what", audit::who_wrote_what),
+    story!(
+        "audit::rights_are_used_and_enough",
+        audit::rights_are_used_and_enough
+    ),
+];
 
 /// What stories cannot wait ten minutes for.
 const ARGUMENTS: &[&str] = &["--reread-period", "20s"];

@@ -155,17 +155,6 @@ impl Replica {
         })
     }
 
-    /// Where it says that metrics are.
-    fn address(&self) -> anyhow::Result<String> {
-        let log = self.process.log()?;
-        let line = log.lines().find(|line| line.contains("serving metrics"));
-        let (_, after) = line
-            .and_then(|line| line.split_once("address="))
-            .with_context(|| format!("metrics are not served yet: {log}"))?;
-        let address = after.split_whitespace().next();
-        Ok(address.unwrap_or_default().to_owned())
-    }
-
     async fn ask(
         &self,
         method: Method,
@@ -173,7 +162,7 @@ impl Replica {
         token: &str,
         body: &'static str,
     ) -> anyhow::Result<(StatusCode, String)> {
-        let url = format!("https://{}{path}", self.address()?);
+        let url = format!("https://{}{path}", self.process.address("serving metrics")?);
         let mut request = self.client.request(method, url).body(body);
         if !token.is_empty() {
             request = request.bearer_auth(token);

@@ -2,6 +2,7 @@
 
 mod catalog;
 mod foreign;
+mod kinds;
 mod namespace;
 mod readiness;
 mod unwatched;
@@ -9,6 +10,7 @@ mod users;
 
 pub(crate) use catalog::without_its_catalog_content_is_kept_up;
 pub(crate) use foreign::an_object_in_the_way_is_removed;
+pub(crate) use kinds::what_comes_beside_the_operator_is_kept_up;
 pub(crate) use namespace::an_extension_waits_for_its_namespace;
 pub(crate) use readiness::an_unready_operator_is_told;
 pub(crate) use unwatched::what_oxolm_may_not_watch_is_kept_up;

@@ -52,8 +52,8 @@ impl State {
             found.extend(items.iter().map(|item| (kind.to_owned(), item.clone())));
         }
         let path = format!("{EXTENSIONS}/{}", stage.name);
-        if stage.exists(&path).await? {
-            found.push(("ClusterExtension".to_owned(), stage.get(&path).await?));
+        if let Some(extension) = stage.find(&path).await? {
+            found.push(("ClusterExtension".to_owned(), extension));
         }
         let names: BTreeMap<String, String> = found
             .iter()

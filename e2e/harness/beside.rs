@@ -52,4 +52,15 @@ impl Beside {
     pub(crate) fn log(&self) -> anyhow::Result<String> {
         Ok(fs::read_to_string(self.folder.path().join("log"))?)
     }
+
+    /// Where it listens, by the line of its log that begins so.
+    pub(crate) fn address(&self, line: &str) -> anyhow::Result<String> {
+        let log = self.log()?;
+        let told = log.lines().find(|told| told.contains(line));
+        let (_, after) = told
+            .and_then(|told| told.split_once("address="))
+            .with_context(|| format!("not {line} yet: {log}"))?;
+        let address = after.split_whitespace().next();
+        Ok(address.unwrap_or_default().to_owned())
+    }
 }

@@ -365,10 +365,15 @@ impl Stage {
 
     /// Whether an object is there.
     pub(crate) async fn exists(&self, path: &str) -> anyhow::Result<bool> {
+        Ok(self.find(path).await?.is_some())
+    }
+
+    /// The object at a path, if there is one.
+    pub(crate) async fn find(&self, path: &str) -> anyhow::Result<Option<Value>> {
         let request = http::Request::get(path).body(Vec::new())?;
-        match self.cluster.client.request::<Value>(request).await {
-            Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
+        match self.cluster.client.request(request).await {
+            Ok(found) => Ok(Some(found)),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
             Err(error) => Err(error).context(path.to_owned()),
         }
     }
