@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::edits::{self, Edit, Likeness};
-use super::report::{Style, Types};
+use super::report_style::{Style, Types};
 use super::shape::Shape;
 use super::text::{Count, ELLIPSIS, Mark, Part, Text, line, push_ellipsis};
 use crate::error::{is_printable, quoted};
