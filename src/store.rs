@@ -8,6 +8,7 @@
 //!     image.json          digest, labels, and size and checksum of every file
 //!     rootfs/…            directories 0500, files 0400, nothing else
 //! ```
+//! [`ContentStore::share`] is for a root that other processes use, too: each has a place of its own in it.
 //!
 //! What a process finds on disk when it starts is verified against `image.json` before its first use, so a torn write or a
 //! tampering hand costs a pull, never a wrong answer. Tags never come here, only digests.
@@ -20,6 +21,7 @@ mod description;
 mod error;
 mod layer;
 mod meter;
+mod place;
 mod removal;
 mod tree;
 pub mod unpack;
@@ -44,6 +46,7 @@ pub(crate) use self::description::FileDescription;
 use self::description::{Description, is_file, verify, write_description};
 pub use self::error::StoreError;
 use self::error::is_full;
+use self::place::Place;
 use self::unpack::{Limits, UnpackError, Unpacker};
 pub use self::wanted::Wanted;
 use crate::oci::digest::Digest;
@@ -62,7 +65,7 @@ const ROOTFS: &str = "rootfs";
 /// The version of the description's format; another one is unpacked again.
 const FORMAT: u32 = 2;
 
-/// Unpacked images by digest. Cheap to clone; all clones are one store. One process uses a root at a time.
+/// Unpacked images by digest. Cheap to clone; all clones are one store.
 #[derive(Debug, Clone)]
 pub struct ContentStore {
     root: PathBuf,
@@ -74,6 +77,8 @@ pub struct ContentStore {
     /// How many pieces of work were begun.
     begun: Arc<AtomicU64>,
     opened_at: Instant,
+    /// Held for its lock; see [`ContentStore::share`].
+    place: Option<Arc<Place>>,
 }
 
 #[derive(Debug)]
@@ -125,6 +130,7 @@ impl ContentStore {
             shortage: Arc::default(),
             begun: Arc::default(),
             opened_at: Instant::now(),
+            place: None,
         };
         for directory in [root.to_owned(), store.images(), store.staging()] {
             fs::DirBuilder::new()
@@ -141,6 +147,17 @@ impl ContentStore {
                 warn!(path = %path.display(), %error, "cannot remove what an earlier process did not finish");
             }
         }
+        Ok(store)
+    }
+
+    /// Opens a store in a place below `root` that no other process uses as long as this store lives.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or read.
+    pub fn share(root: &Path) -> Result<Self, StoreError> {
+        let place = Place::claim(root).map_err(disk("find a free place in", root))?;
+        let mut store = Self::open(&place.directory)?;
+        store.place = Some(Arc::new(place));
         Ok(store)
     }
 

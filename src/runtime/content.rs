@@ -58,7 +58,7 @@ pub(super) async fn storage(arguments: &RunArguments) -> Result<(Fetcher, Catalo
     let directory = arguments.cache_dir.clone();
     let opened = tokio::task::spawn_blocking(move || {
         let content =
-            ContentStore::open(&directory).map_err(|error| RunError::Store(error.into()))?;
+            ContentStore::share(&directory).map_err(|error| RunError::Store(error.into()))?;
         if let Some(bytes) = budget_bytes {
             content.set_budget(bytes);
         }

@@ -6,6 +6,8 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::place;
+
 /// A bound on all files of a store together, in bytes.
 #[derive(Debug)]
 pub(super) struct Budget(AtomicU64);
@@ -37,7 +39,7 @@ impl Budget {
     }
 }
 
-/// The sizes of all files below `root`, added up. What vanishes meanwhile is not there.
+/// The sizes of all files below `root`, added up, but for other stores' places. What vanishes meanwhile is not there.
 pub(super) fn used(root: &Path) -> io::Result<u64> {
     let mut bytes = 0_u64;
     let mut directories = vec![root.to_owned()];
@@ -54,6 +56,11 @@ pub(super) fn used(root: &Path) -> io::Result<u64> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
+            let is_others =
+                directory == root && place::is_further(&entry.file_name().to_string_lossy());
+            if metadata.is_dir() && is_others {
+                continue;
+            }
             if metadata.is_dir() {
                 directories.push(entry.path());
             } else {

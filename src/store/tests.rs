@@ -676,6 +676,35 @@ fn what_was_not_finished_is_swept_at_start() {
 }
 
 #[test]
+fn who_shares_a_directory_has_a_place_of_its_own_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = ContentStore::share(directory.path()).unwrap();
+    let work = first.staging().join("work");
+    fs::create_dir(&work).unwrap();
+    let second = ContentStore::share(directory.path()).unwrap();
+    let third = ContentStore::share(directory.path()).unwrap();
+    assert!(work.exists(), "another's unfinished work is swept");
+    let roots = [&first, &second, &third].map(|store| store.root().to_owned());
+    assert_eq!(
+        roots,
+        ["", "replica-1", "replica-2"].map(|name| directory.path().join(name))
+    );
+    fs::write(second.staging().join("file"), "12345").unwrap();
+    assert_eq!(
+        [first.used_bytes().unwrap(), second.used_bytes().unwrap()],
+        [0, 5]
+    );
+    // Who comes after somebody finds what that one left; a clone holds the place, too.
+    let kept = second.clone();
+    drop(second);
+    let fourth = ContentStore::share(directory.path()).unwrap();
+    assert_eq!(fourth.root(), directory.path().join("replica-3"));
+    drop(kept);
+    let fifth = ContentStore::share(directory.path()).unwrap();
+    assert_eq!(fifth.root(), directory.path().join("replica-1"));
+}
+
+#[test]
 fn a_file_in_the_place_of_an_image_is_a_miss() {
     let fixture = Fixture::new();
     let digest = Digest::of(b"x");
