@@ -9,11 +9,17 @@
     reason = "the shared certificate is kept by a task, and its life is measured"
 )]
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
-use kube::Client;
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -27,7 +33,7 @@ use crate::serve::{Certificate, ServingCertificate};
 
 /// How long a start waits for the shared certificate; who connects before it is there meets another one.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
-/// The time between two looks: another replica may have renewed it, somebody may have removed it.
+/// The time between two looks when nobody writes it: it may have become due.
 const PERIOD: Duration = Duration::from_mins(5);
 /// The same while the shared one could not be had.
 const SOON: Duration = Duration::from_secs(5);
@@ -100,14 +106,31 @@ impl Keeper {
         let first = tokio::time::timeout(FIRST_LOOK, self.look()).await;
         let mut pause = first.unwrap_or(SOON);
         tokio::spawn(async move {
+            let mut writes = pin!(self.writes());
             loop {
                 tokio::select! {
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(pause) => {}
+                    Some(()) = writes.next() => {}
                 }
                 pause = self.look().await;
             }
         });
+    }
+
+    /// The moments at which somebody wrote or removed the Secret.
+    fn writes(&self) -> impl Stream<Item = ()> + use<> {
+        let Release {
+            client, namespace, ..
+        } = &self.release;
+        let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(client.clone(), namespace);
+        let name = format!("metadata.name={}", self.release.name);
+        let config = watcher::Config::default().fields(&name);
+        let events = watcher(secrets, config).default_backoff();
+        events.filter_map(async |event| match event {
+            Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_)) => Some(()),
+            _ => None,
+        })
     }
 
     /// Takes what the Secret holds, and writes what is due; until when to wait for the next look.
@@ -195,7 +218,49 @@ enum Turn {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::testing::api_server::ApiServer;
+
+    fn keeper(server: &ApiServer) -> Keeper {
+        let names = vec!["localhost".to_owned()];
+        Keeper {
+            release: Release {
+                client: server.client(),
+                namespace: "system".to_owned(),
+                name: "tls".to_owned(),
+                hosts: names.clone(),
+            },
+            serving: ServingCertificate::load(Certificate::SelfMade { names }).unwrap(),
+            said: String::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_replica_takes_what_another_writes_at_once() {
+        let server = ApiServer::new();
+        server
+            .add(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "system"}}));
+        let (first, second) = (keeper(&server), keeper(&server));
+        let served = [first.serving.clone(), second.serving.clone()];
+        let stop = CancellationToken::new();
+        first.start(stop.clone()).await;
+        second.start(stop.clone()).await;
+        let before = served[0].served();
+        assert_eq!(before, served[1].served());
+        let path = "/api/v1/namespaces/system/secrets/tls";
+        // Whoever sees it first makes another one; the other takes that, long before its next look.
+        server.remove(&server.object(path).unwrap());
+        let is_new = || served[0].served() != before && served[0].served() == served[1].served();
+        let wait = async {
+            while !is_new() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(SOON, wait).await.unwrap();
+        stop.cancel();
+    }
 
     #[test]
     fn hosts_are_those_of_the_address() {

@@ -105,6 +105,12 @@ impl ServingCertificate {
         }))
     }
 
+    /// What is served, PEM.
+    #[cfg(test)]
+    pub(crate) fn served(&self) -> Vec<u8> {
+        self.pair.load().pem.0.clone()
+    }
+
     /// Serves this pair, PEM, from now on; true when it is another one than before.
     ///
     /// # Errors
