@@ -42,6 +42,9 @@ pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 /// How every identity of ours begins; whoever holds the lease with another one is another controller.
 pub const IDENTITY_PREFIX: &str = "oxolm_";
 
+/// The status of a write to an object that somebody else has written since it was read.
+const CONFLICT: u16 = 409;
+
 /// The times of one seat.
 #[derive(Debug, Clone, Copy)]
 struct Timing {
@@ -133,6 +136,10 @@ impl Seat {
                 }
                 Ok(Ok(Some(holder))) => {
                     on_wait(&format!("lease {} is held by {holder}", keys::LEASE_NAME));
+                }
+                Ok(Err(kube::Error::Api(status))) if status.code == CONFLICT => {
+                    on_wait(&format!("lease {} was just taken", keys::LEASE_NAME));
+                    debug!("another replica was faster");
                 }
                 Ok(Err(error)) => {
                     let error = crate::error::chain(&error);
