@@ -71,7 +71,45 @@ fn code() -> Vec<(String, String)> {
     code
 }
 
-/// `file: message` of every error, and the files with errors that have no words of their own.
+/// Where the command line, whose errors have no types, gives one its words.
+static TOLD_BY_CLI: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b(?:anyhow!|bail!|(ensure!)|context|with_context)\(").unwrap());
+
+/// A text in quotes, a character in quotes, a comment, or one character.
+static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?s)"((?:[^"\\]|\\.)*)"|'(?:\\[^']*|[^\\'])'|//[^\n]*|."#).unwrap()
+});
+
+/// The messages that a file of the command line gives to errors: the first text of each call, and of an `ensure!` the first
+/// one after its condition.
+fn told_by_cli(text: &str) -> BTreeSet<String> {
+    let calls = TOLD_BY_CLI.captures_iter(text);
+    let messages = calls.filter_map(|call| {
+        let mut depth = 1;
+        let mut is_message = call.get(1).is_none();
+        for token in TOKEN.captures_iter(&text[call.get(0).unwrap().end()..]) {
+            match &token[0] {
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" => depth -= 1,
+                "," if depth == 1 => is_message = true,
+                _ => {}
+            }
+            match token.get(1) {
+                Some(words) if is_message => return Some(words.as_str()),
+                _ if depth == 0 => return None,
+                _ => {}
+            }
+        }
+        None
+    });
+    let messages = messages.map(|message| CONTINUED.replace_all(message, "").into_owned());
+    messages
+        .filter(|message| !PLACE.replace_all(message, "").is_empty())
+        .collect()
+}
+
+/// `file: message` of every error, and the files with errors that have no words of their own. Those of the command line are
+/// all of `cli.rs`.
 fn told(code: &[(String, String)]) -> (BTreeSet<String>, BTreeSet<&str>) {
     let (mut told, mut wordless) = (BTreeSet::new(), BTreeSet::new());
     for (file, text) in code {
@@ -82,6 +120,10 @@ fn told(code: &[(String, String)]) -> (BTreeSet<String>, BTreeSet<&str>) {
             } else {
                 told.insert(format!("{file}: {message}"));
             }
+        }
+        if file.starts_with("cli") {
+            let messages = told_by_cli(text).into_iter();
+            told.extend(messages.map(|message| format!("cli.rs: {message}")));
         }
     }
     (told, wordless)
@@ -114,6 +156,24 @@ pub(super) fn page() -> String {
         }
     }
     page
+}
+
+#[test]
+fn messages_of_the_command_line_are_found() {
+    let text = r#"
+        let file = open(path).with_context(|| format!("cannot open {}", shown("x")))?;
+        ensure!(name != "a", "{name:?} is no \"a\", \
+            but {}", other('"'));
+        let value = found.context("nothing was found")?;
+        read().with_context(failed)?;
+        bail!("{why}");
+    "#;
+    let found = [
+        "cannot open {}",
+        "nothing was found",
+        r#"{name:?} is no \"a\", but {}"#,
+    ];
+    assert_eq!(told_by_cli(text), found.map(str::to_owned).into());
 }
 
 #[test]
