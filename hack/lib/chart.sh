@@ -19,6 +19,22 @@ chart_is() {
 # golden VALUES is what the chart makes of the values.
 golden() { chart_is "${1%.values.yaml}.yaml" chart_text --values "$1"; }
 
+# refused_values looks whether the chart refuses every line of charts/refused.txt, in its words.
+refused_values() {
+    local values words message status=0
+    while IFS='|' read -r values words; do
+        [[ $values != '#'* ]] || continue
+        if message=$(chart_text --set "${values% }" 2>&1 >/dev/null); then
+            printf 'not refused: %s\n' "$values"
+            status=1
+        elif [[ $message != *"${words# }"* ]]; then
+            printf '%s is refused, but not with "%s": %s\n' "$values" "${words# }" "$message"
+            status=1
+        fi
+    done <charts/refused.txt
+    return "$status"
+}
+
 # plain_manifests is what the chart makes of its defaults, for people without helm: with its namespace, without hooks and without
 # what only helm reads.
 plain_manifests() { chart_is config/install.yaml plain_text; }

@@ -15,7 +15,7 @@ use crate::api::crd;
 use crate::api::policy::{Settings, policies};
 use crate::metrics::{self, Metric};
 use crate::status::meaning::{Meaning, meaning};
-use crate::testing::errors;
+use crate::testing::{errors, values};
 
 /// The variable that makes the test write.
 const GENERATE: &str = "OXOLM_GENERATE";
@@ -43,6 +43,7 @@ fn generated() -> Vec<(String, String)> {
         ("config/conditions.md".to_owned(), conditions()),
         ("config/metrics.md".to_owned(), metrics()),
         ("config/errors.md".to_owned(), errors::page()),
+        ("charts/oxolm/README.md".to_owned(), values::page()),
     ];
     for manifest in crd::manifests().unwrap() {
         let name = manifest.file_name();

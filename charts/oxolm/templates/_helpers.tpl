@@ -8,18 +8,23 @@
 
 {{- define "oxolm.selectorLabels" -}}
 app.kubernetes.io/name: oxolm
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{- /* The labels of an object: those of all, and those of this one (a map). Nobody changes the ones that select. */ -}}
+{{- define "oxolm.labelsWith" -}}
+{{- $root := index . 0 -}}
+{{- $own := index . 1 | default dict -}}
+{{- $chart := dict
+      "app.kubernetes.io/version" $root.Chart.AppVersion
+      "app.kubernetes.io/part-of" "olm"
+      "app.kubernetes.io/managed-by" $root.Release.Service
+      "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") -}}
+{{- toYaml (merge (include "oxolm.selectorLabels" $root | fromYaml) $own $root.Values.commonLabels $chart) -}}
 {{- end -}}
 
 {{- define "oxolm.labels" -}}
-{{ include "oxolm.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/part-of: olm
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- include "oxolm.labelsWith" (list . nil) -}}
 {{- end -}}
 
 {{- /* The annotations of an object: those of all, and those of this one (a map). Nothing when there are none. */ -}}
@@ -70,6 +75,16 @@ annotations:
 system:serviceaccount:{{ .Release.Namespace }}:{{ include "oxolm.serviceAccountName" . }}
 {{- end -}}
 
+{{- /*
+The group that a volume is made writable for: a new one belongs to root, whom oxolm is not. OpenShift gives a namespace a
+group of its own, and refuses every other.
+*/ -}}
+{{- define "oxolm.volumeGroup" -}}
+{{- if and .Values.cache.persistence.enabled (not (.Capabilities.APIVersions.Has "security.openshift.io/v1")) -}}
+65532
+{{- end -}}
+{{- end -}}
+
 {{- define "oxolm.excludedNamespaces" -}}
 {{- join "," .Values.impersonation.excludedNamespaces -}}
 {{- end -}}
@@ -96,9 +111,11 @@ owns the one that exists. Takes a list of the root context and the name.
 
 {{- /* The labels of Pods that run once: not those by which the Deployment, the Service and the policies select. */ -}}
 {{- define "oxolm.onceLabels" -}}
-app.kubernetes.io/name: oxolm-once
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/part-of: olm
+{{- $own := dict
+      "app.kubernetes.io/name" "oxolm-once"
+      "app.kubernetes.io/instance" .Release.Name
+      "app.kubernetes.io/part-of" "olm" -}}
+{{- toYaml (merge $own .Values.commonLabels) -}}
 {{- end -}}
 
 {{- /* The Pod of something that runs once: a list of the root context, its name, its account, and its arguments. */ -}}
