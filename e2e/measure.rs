@@ -1,11 +1,13 @@
 //! What installations cost: no story, but figures, for `hack/bench`.
 //!
-//! `measure catalogs [IDLE_SECONDS]` serves the real catalog, and then three of its size; `measure COUNT [IDLE_SECONDS]` installs COUNT extensions at once, replays the same writes with a bare client, and
-//! looks at what oxolm does while nothing happens. Each figure is a line; requests come from the API server's audit
-//! log, time and memory from the process.
+//! `measure catalogs [IDLE_SECONDS]` serves the real catalog, and then three of its size; `measure memory [IDLE_SECONDS]` looks
+//! at what oxolm holds without catalogs, and with three and fifty extensions; `measure COUNT [IDLE_SECONDS]` installs COUNT
+//! extensions at once, replays the same writes with a bare client, and looks at what oxolm does while nothing happens. Each
+//! figure is a line; requests come from the API server's audit log, time and memory from the process.
 
 mod catalogs;
 mod load;
+mod memory;
 mod replay;
 mod stored;
 mod usage;
@@ -35,6 +37,7 @@ pub(crate) async fn run(arguments: &[String]) -> ExitCode {
 async fn measured(arguments: &[String]) -> anyhow::Result<()> {
     let (subject, arguments) = match arguments.split_first() {
         Some((first, rest)) if first == "catalogs" => ("catalogs", rest),
+        Some((first, rest)) if first == "memory" => ("memory", rest),
         _ => ("installs", arguments),
     };
     let number = |at: usize, default: usize| -> anyhow::Result<usize> {
@@ -48,6 +51,10 @@ async fn measured(arguments: &[String]) -> anyhow::Result<()> {
     if subject == "catalogs" {
         let seconds = u64::try_from(number(0, 30)?)?;
         return catalogs::measure(Duration::from_secs(seconds)).await;
+    }
+    if subject == "memory" {
+        let seconds = u64::try_from(number(0, 60)?)?;
+        return memory::measure(Duration::from_secs(seconds)).await;
     }
     let (count, idle_seconds) = (number(0, 1)?, number(1, 30)?);
     let cluster = Arc::new(Cluster::prepare(&[]).await?);

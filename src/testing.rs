@@ -9,4 +9,5 @@ mod generated;
 pub(crate) mod mutation;
 pub(crate) mod registry;
 mod rules;
+mod values;
 mod walls;

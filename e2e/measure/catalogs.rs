@@ -22,15 +22,7 @@ const NAMES: [&str; 3] = ["real-1", "real-2", "real-3"];
 pub(super) async fn measure(idling: Duration) -> anyhow::Result<()> {
     let cluster = Arc::new(Cluster::prepare(&[]).await?);
     let stage = Stage::bare(cluster.clone(), "real")?;
-    let mut references = Vec::new();
-    for name in NAMES {
-        // One document more makes another image of it.
-        let folder = real_catalog()?;
-        let extra = format!("{{\"schema\":\"example.com/copy\",\"name\":\"{name}\"}}\n");
-        fs::write(folder.path().join("copy.json"), extra)?;
-        let pushed = stage.package.push_catalog_folder(name, folder.path());
-        references.push((name, pushed.await?));
-    }
+    let references = push(&stage).await?;
     cluster.controller.restart(&cluster.client).await?;
     idle(&cluster, Duration::from_secs(5)).await?;
 
@@ -86,6 +78,20 @@ pub(super) async fn measure(idling: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Pushes the real catalog under three names; their references.
+pub(super) async fn push(stage: &Stage) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let mut references = Vec::new();
+    for name in NAMES {
+        // One document more makes another image of it.
+        let folder = real_catalog()?;
+        let extra = format!("{{\"schema\":\"example.com/copy\",\"name\":\"{name}\"}}\n");
+        fs::write(folder.path().join("copy.json"), extra)?;
+        let pushed = stage.package.push_catalog_folder(name, folder.path());
+        references.push((name, pushed.await?));
+    }
+    Ok(references)
+}
+
 /// From a start until the first byte of a catalog came through the API server's proxy.
 async fn restarted(stage: &Stage, idling: Duration) -> anyhow::Result<()> {
     let cluster = &stage.cluster;
@@ -125,11 +131,11 @@ async fn restarted(stage: &Stage, idling: Duration) -> anyhow::Result<()> {
     pod.close().await
 }
 
-fn path(name: &str) -> String {
+pub(super) fn path(name: &str) -> String {
     format!("/apis/olm.operatorframework.io/v1/clustercatalogs/{name}")
 }
 
-async fn add(cluster: &Cluster, name: &str, reference: &str) -> anyhow::Result<()> {
+pub(super) async fn add(cluster: &Cluster, name: &str, reference: &str) -> anyhow::Result<()> {
     let yaml = format!(
         "apiVersion: olm.operatorframework.io/v1\nkind: ClusterCatalog\nmetadata: {{name: {name}}}\n\
          spec: {{source: {{type: Image, image: {{ref: '{reference}'}}}}}}\n"
@@ -137,7 +143,7 @@ async fn add(cluster: &Cluster, name: &str, reference: &str) -> anyhow::Result<(
     objects::apply(&cluster.client, &yaml).await
 }
 
-async fn until_served(stage: &Stage, name: &str) -> anyhow::Result<()> {
+pub(super) async fn until_served(stage: &Stage, name: &str) -> anyhow::Result<()> {
     let served = async {
         while !is_serving(&stage.catalogs().get(name).await?) {
             tokio::time::sleep(Duration::from_millis(20)).await;
