@@ -12,6 +12,9 @@ use super::transport::{Call, Transport};
 use crate::oci::digest::Digest;
 use crate::oci::manifest::Descriptor;
 
+/// The most empty frames that are read after the last byte: servers send one or none.
+const EMPTY_FRAMES: usize = 8;
+
 /// A part of a blob on its way to whoever unpacks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
@@ -110,7 +113,7 @@ async fn copy_body(
             return Ok(Delivery::Declined);
         }
     }
-    if response.chunk().await.is_ok_and(|rest| rest.is_some()) {
+    if has_more(&mut response).await {
         return Err(wrong_size());
     }
     let actual = Digest::from_sha256(progress.hash.clone().finalize().as_slice());
@@ -124,6 +127,18 @@ async fn copy_body(
         Ok(()) => Ok(Delivery::Complete),
         Err(_) => Ok(Delivery::Declined),
     }
+}
+
+/// Whether bytes follow the last one. HTTP/2 servers may end a body with an empty frame, which is none.
+async fn has_more(response: &mut Response) -> bool {
+    for _ in 0..EMPTY_FRAMES {
+        match response.chunk().await {
+            Ok(Some(rest)) if rest.is_empty() => {}
+            Ok(Some(_)) => return true,
+            Ok(None) | Err(_) => return false,
+        }
+    }
+    true
 }
 
 /// How many bytes of this answer have come before: a server need not honour `Range`.

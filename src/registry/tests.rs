@@ -618,6 +618,24 @@ async fn https_is_spoken_where_it_is_and_the_ca_directory_is_read_again() {
 }
 
 #[tokio::test]
+async fn a_layer_that_ends_with_an_empty_frame_is_whole() {
+    let (registry, certificate) = FakeRegistry::start_tls().await;
+    let bytes: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+    registry.put_image("a", "v1", &[], std::slice::from_ref(&bytes));
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("own.crt"), certificate).unwrap();
+    let client = RegistryClient::new(RegistryOptions {
+        ca_directory: Some(directory.path().to_owned()),
+        ..options()
+    })
+    .unwrap();
+    let reference = registry.reference("a:v1");
+    let canonical = client.canonicalize(&reference).await.unwrap();
+    let image = client.image(&canonical).await.unwrap();
+    assert_eq!(read_layer(&client, &image, 0).await.unwrap(), bytes);
+}
+
+#[tokio::test]
 async fn an_insecure_registry_may_have_any_certificate_or_none() {
     let (tls, _) = FakeRegistry::start_tls().await;
     let plain = FakeRegistry::start().await;

@@ -93,15 +93,16 @@ impl FakeRegistry {
         Self::serve(None).await
     }
 
-    /// Speaks TLS with a certificate of its own making, which is returned as PEM.
+    /// Speaks TLS, and HTTP/2 in it, with a certificate of its own making, which is returned as PEM.
     pub(crate) async fn start_tls() -> (Self, String) {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
         install_crypto();
-        let config = rustls::ServerConfig::builder()
+        let mut config = rustls::ServerConfig::builder()
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key)
             .unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let registry = Self::serve(Some(TlsAcceptor::from(Arc::new(config)))).await;
         (registry, made.cert.pem())
     }
@@ -435,7 +436,8 @@ fn serve(bytes: &Bytes, content_type: &str, range: Option<&str>, cut: Option<usi
             .header(CONTENT_RANGE, described);
     }
     let body = match cut {
-        None => Body::from(part),
+        // Not in one piece: the end is then told after the last one.
+        None => Body::from_stream(stream::iter([Ok::<_, std::io::Error>(part)])),
         Some(count) => {
             let first: Result<_, std::io::Error> = Ok(part.slice(..count.min(part.len())));
             // What was written leaves while the body has nothing to say.
