@@ -8,7 +8,6 @@
 //!     image.json          digest, labels, and size and checksum of every file
 //!     rootfs/…            directories 0500, files 0400, nothing else
 //! ```
-//! [`ContentStore::share`] is for a root that other processes use, too: each has a place of its own in it.
 //!
 //! What a process finds on disk when it starts is verified against `image.json` before its first use, so a torn write or a
 //! tampering hand costs a pull, never a wrong answer. Tags never come here, only digests.

@@ -1,4 +1,3 @@
-#![expect(clippy::disallowed_methods, reason = "shell: locks files")]
 //! Which part of a directory is whose: a volume may be mounted by several Pods, and each keeps a store of its own in it.
 //!
 //! ```text
