@@ -87,7 +87,8 @@ fn told_by_cli(text: &str) -> BTreeSet<String> {
     let messages = calls.filter_map(|call| {
         let mut depth = 1;
         let mut is_message = call.get(1).is_none();
-        for token in TOKEN.captures_iter(&text[call.get(0).unwrap().end()..]) {
+        let (_, rest) = text.split_at(call.get(0).unwrap().end());
+        for token in TOKEN.captures_iter(rest) {
             match &token[0] {
                 "(" | "[" | "{" => depth += 1,
                 ")" | "]" | "}" => depth -= 1,
