@@ -4,15 +4,10 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
@@ -21,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use super::connection::talk;
 use super::guard::Guarded;
 use super::tls::Tls;
 
@@ -30,9 +26,6 @@ const MAX_CONNECTIONS: usize = 2048;
 /// How long a client may take for its handshake, and for the head of a request, as in the reference. It is
 /// also how long a connection may be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How much of an answer waits beside the piece that is being sent, and how large the head of a request may be, in bytes.
-const BUFFER_BYTES: usize = 64 << 10;
 
 /// How long answers may go on after the end was ordered: a Pod has 30 s in all, and some have passed by then.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -199,36 +192,14 @@ async fn serve(
     }
     let stream = Guarded::new(stream);
     let Some(acceptor) = acceptor else {
-        return talk(stream, router, stop).await;
+        return talk(stream, router, HEAD_TIMEOUT, stop).await;
     };
-    match timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => talk(stream, router, stop).await,
+    // Boxed, so that a connection does not keep the room of its handshake.
+    let accepted = Box::pin(timeout(HEAD_TIMEOUT, acceptor.accept(stream))).await;
+    match accepted {
+        Ok(Ok(stream)) => talk(stream, router, HEAD_TIMEOUT, stop).await,
         Ok(Err(error)) => debug!(%error, "TLS handshake failed"),
         Err(_elapsed) => debug!("TLS handshake took too long"),
-    }
-}
-
-/// Answers the requests of one connection.
-async fn talk<S>(stream: S, router: Router, stop: CancellationToken)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .max_buf_size(BUFFER_BYTES)
-        .header_read_timeout(HEAD_TIMEOUT);
-    let service = TowerToHyperService::new(router);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        debug!(%error, "connection ended early");
     }
 }
 
