@@ -12,6 +12,7 @@ mod cluster;
 mod completions;
 mod crd;
 mod crds;
+mod directory;
 mod image;
 mod installer;
 mod new;

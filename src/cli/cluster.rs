@@ -221,8 +221,11 @@ impl Cluster {
 
     async fn proxied(&self, catalog: &ClusterCatalog, path: &str) -> anyhow::Result<Body> {
         let base = served_at(catalog).context("it is not served: it has no status.urls")?;
-        let (service, namespace) = service(base)
-            .with_context(|| format!("status.urls.base {base:?} does not name a Service"))?;
+        let (service, namespace) = service(base).with_context(|| {
+            format!(
+                "status.urls.base {base:?} does not name a Service: say with --catalogs-url where it is served"
+            )
+        })?;
         let name = catalog.name_any();
         let request = http::Request::get(format!(
             "/api/v1/namespaces/{namespace}/services/https:{service}:443/proxy/catalogs/{name}/api/v1/{path}"

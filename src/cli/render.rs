@@ -8,11 +8,12 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
 
 use super::Answer;
+use super::directory::check_new_or_empty;
 use super::objects::{Certificates, Form, configuration, json_text, refusal, yaml_stream};
 use super::source::Sources;
 use crate::bundle::RegistryV1;
@@ -107,10 +108,8 @@ impl Render {
     /// Writes each object to a file of `directory`, whose name begins with the object's place.
     fn write(&self, directory: &Path, objects: &[Value]) -> anyhow::Result<()> {
         let shown = directory.display();
+        check_new_or_empty(directory)?;
         fs::create_dir_all(directory).with_context(|| format!("cannot make directory {shown}"))?;
-        let mut entries =
-            fs::read_dir(directory).with_context(|| format!("cannot read directory {shown}"))?;
-        ensure!(entries.next().is_none(), "directory {shown} is not empty");
         let digits = objects.len().to_string().len().max(2);
         for (index, object) in objects.iter().enumerate() {
             let (text, ending) = match self.output {

@@ -37,6 +37,9 @@ use crate::store::bundle::read_bundle_files;
 use crate::store::unpack::Limits;
 use crate::store::{Added, ContentStore, UnpackedImage, Wanted};
 
+/// How an image is named.
+const IMAGE: &str = "REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@DIGEST";
+
 /// How registries are talked to: flags that are the same in every command.
 ///
 /// `registries.conf` and `policy.json` are those of the user, else the system's.
@@ -77,12 +80,7 @@ impl Sources {
                     .with_context(|| format!("cannot unpack bundle {source}"))?;
                 read_bundle_files(&unpacked.root()?.join(below))
             }
-            None => {
-                let unpacked = self.pull(source, ImageKind::Bundle).with_context(|| {
-                    format!("{source} is no file or directory, and cannot be pulled")
-                })?;
-                read_bundle_files(&unpacked.root()?)
-            }
+            None => read_bundle_files(&self.pull(source, ImageKind::Bundle)?.root()?),
         }
         .with_context(|| format!("cannot read bundle {source}"))
     }
@@ -105,9 +103,7 @@ impl Sources {
                     unpacked.with_context(|| format!("cannot unpack catalog {source}"))?;
                 unpacked
             }
-            None => self.pull(source, ImageKind::Catalog).with_context(|| {
-                format!("{source} is no file or directory, and cannot be pulled")
-            })?,
+            None => self.pull(source, ImageKind::Catalog)?,
         };
         let path = unpacked.image()?.catalog_root();
         let path = path.with_context(|| format!("image {source} is no catalog"))?;
@@ -163,12 +159,17 @@ impl Sources {
 
     fn pull(&self, source: &str, kind: ImageKind) -> anyhow::Result<Unpacked> {
         let reference = reference(source)?;
+        self.pull_image(&reference, kind)
+            .with_context(|| format!("{source} is no file or directory, and cannot be pulled"))
+    }
+
+    fn pull_image(&self, reference: &Reference, kind: ImageKind) -> anyhow::Result<Unpacked> {
         let client = self.client()?;
         Unpacked::make(|store| {
             let fetcher = Fetcher::new(client, store.clone());
             let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
             Ok(runtime.block_on(async {
-                let canonical = fetcher.canonicalize(&reference).await?;
+                let canonical = fetcher.canonicalize(reference).await?;
                 fetcher.fetch(&canonical, kind).await
             })?)
         })
@@ -210,8 +211,9 @@ pub(super) fn named(text: &str) -> anyhow::Result<(String, &str)> {
 
 /// The image that is meant where nothing of that name exists on disk.
 fn reference(source: &str) -> anyhow::Result<Reference> {
-    Reference::parse(source)
-        .with_context(|| format!("there is no file or directory {source}, and it names no image"))
+    Reference::parse(source).with_context(|| {
+        format!("there is no file or directory {source}, and it names no image ({IMAGE})")
+    })
 }
 
 /// What exists on disk; `None` for what can only be an image.
@@ -224,9 +226,7 @@ fn local(source: &str) -> anyhow::Result<Option<&Path>> {
         bail!("there is no file or directory {source}");
     }
     if !source.contains('/') {
-        bail!(
-            "there is no file or directory {source}, and an image would be REGISTRY/REPOSITORY:TAG"
-        );
+        bail!("there is no file or directory {source}, and an image would be {IMAGE}");
     }
     Ok(None)
 }

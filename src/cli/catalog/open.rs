@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use tokio::runtime::Runtime;
 
@@ -89,6 +89,10 @@ impl From {
                 image: is_image.then(|| source.to_owned()),
             });
         };
+        ensure!(
+            !name.is_empty(),
+            "{source} names no catalog: write {CLUSTER}NAME"
+        );
         say(&format!("reading clustercatalog {name}"));
         let directory = tempfile::tempdir().context("cannot make a directory")?;
         let path = directory.path().join("catalog.jsonl");

@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -18,6 +18,7 @@ use super::list::entry;
 use super::open::From;
 use super::select::{self, Selection};
 use super::{Answer, Member as _, Streams, printable};
+use crate::cli::directory::check_new_or_empty;
 use crate::fbc::meta::Meta;
 use crate::fbc::prune::{Pruned, prune};
 use crate::fbc::validate::{Severity, Validator};
@@ -54,8 +55,7 @@ pub(super) struct Prune {
 
 pub(super) fn run(arguments: &Prune, streams: &mut Streams<'_>) -> anyhow::Result<Answer> {
     let directory = &arguments.directory;
-    let is_empty = !directory.exists() || fs::read_dir(directory)?.next().is_none();
-    ensure!(is_empty, "directory {} is not empty", directory.display());
+    check_new_or_empty(directory)?;
     let opened = arguments.from.open(&arguments.source)?;
     let packages = catalog::packages(opened.path())?;
     let Some(chosen) = select::bundles(&packages, &arguments.selections, streams)? else {

@@ -513,9 +513,23 @@ fn a_smaller_catalog_is_sound() {
             .len(),
         1
     );
-    let (code, _, complaints) = answer(&["prune", text(directory.path()), "p", "-d", text(&small)]);
-    assert_eq!(code, 2);
-    assert!(complaints.ends_with("is not empty"), "{complaints}");
+    let file = small.join("p/catalog.jsonl");
+    for (target, expected) in [
+        (&small, "is not empty: name a new or an empty one"),
+        (&file, "catalog.jsonl: Not a directory (os error 20)"),
+    ] {
+        let (code, _, complaints) =
+            answer(&["prune", text(directory.path()), "p", "-d", text(target)]);
+        assert_eq!(code, 2);
+        assert!(complaints.ends_with(expected), "{complaints}");
+    }
+}
+
+#[test]
+fn a_catalog_of_the_cluster_has_a_name() {
+    let (code, out, complaints) = answer(&["list", "cluster:"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert_eq!(complaints, "cluster: names no catalog: write cluster:NAME");
 }
 
 #[test]

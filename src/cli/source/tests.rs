@@ -90,20 +90,31 @@ fn what_is_no_archive_and_no_file_is_said() {
     }
     for source in ["nowhere", "./no/where", "/no/where", "~/nowhere"] {
         let hint = match source {
-            "nowhere" => ", and an image would be REGISTRY/REPOSITORY:TAG",
+            "nowhere" => {
+                ", and an image would be REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@DIGEST"
+            }
             _ => "",
         };
         let expected = format!("there is no file or directory {source}{hint}");
         assert_eq!(failure(sources.bundle_files(source)), expected);
         assert_eq!(failure(sources.catalog(source)), expected);
     }
-    let text = failure(sources.bundle_files("registry.example/UPPER:v1"));
-    assert!(
-        text.starts_with(
-            "registry.example/UPPER:v1 is no file or directory, and cannot be pulled: "
-        ),
-        "{text}"
-    );
+    for source in [
+        "registry.example/UPPER:v1",
+        "http://registry.example/a:v1",
+        "no/registry:v1",
+        "registry.example/a",
+    ] {
+        let expected =
+            format!("there is no file or directory {source}, and it names no image (REGISTRY/");
+        for text in [
+            failure(sources.bundle_files(source)),
+            failure(sources.catalog(source)),
+        ] {
+            assert_eq!(text.matches("no file or directory").count(), 1, "{text}");
+            assert!(text.contains(&expected), "{text}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,12 +197,12 @@ fn a_catalog_is_called_as_it_is_told_or_as_its_source_is() {
     }
     assert_eq!(
         failure(named("nowhere")),
-        "there is no file or directory nowhere, and an image would be REGISTRY/REPOSITORY:TAG"
+        "there is no file or directory nowhere, and an image would be REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@DIGEST"
     );
     assert!(failure(named("/")).starts_with("catalog / has no name: "));
     assert_eq!(
         failure(named("missing/")),
-        "there is no file or directory missing/, and it names no image: error parsing image reference \"missing/\": invalid reference format"
+        "there is no file or directory missing/, and it names no image (REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@DIGEST): error parsing image reference \"missing/\": invalid reference format"
     );
     assert!(named("quay.io/org/UPPER:v1").is_err());
     assert!(named("no/such=thing").is_err());
