@@ -12,6 +12,7 @@
 mod answer;
 mod body;
 mod condition;
+mod connection;
 mod guard;
 mod metrics;
 mod server;

@@ -97,7 +97,9 @@ pub fn start(level: &str, format: LogFormat) -> Result<LogLevel, InvalidLevel> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(read(level)?)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(std::io::stderr().is_terminal())
+        // Who reads the log may go away, and to complain about that where nobody reads is a panic.
+        .log_internal_errors(false);
     let (started, level) = match format {
         LogFormat::Text => {
             let builder = builder.with_filter_reloading();
