@@ -20,6 +20,10 @@ const UNUSED: &[(&str, &str)] = &[
         "what is left of a revision whose creation was interrupted is removed: that oxolm ends there is rare here, fault runs see to it",
     ),
     (
+        "* get /serviceaccounts",
+        "whether an account is there, as long as the watch of all has not told: the moment after a start",
+    ),
+    (
         "* get rbac.authorization.k8s.io/roles",
         "a bundle may bind a Role that somebody else made; it is read as a ClusterRole is, and those are",
     ),

@@ -20,6 +20,8 @@ use tracing::warn;
 const LOCK: &str = "lock";
 /// What the names of places begin with, but for the first one's.
 const PREFIX: &str = "replica-";
+/// `EBADF`: the file is not open for what is asked of it.
+const BAD_FILE: i32 = 9;
 /// The most processes that share a directory: more replicas than anybody runs.
 const PLACES: usize = 64;
 
@@ -74,13 +76,30 @@ pub(super) fn is_further(name: &str) -> bool {
         .is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
+/// Locks the file of a directory, made if it is missing. It is held open for reading, so that the disk can be made
+/// read-only meanwhile; where that is not enough (NFS locks byte ranges for those who may write them), for writing.
 fn lock(directory: &Path) -> Result<File, TryLockError> {
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(directory.join(LOCK))
-        .map_err(TryLockError::Error)?;
-    file.try_lock()?;
-    Ok(file)
+    let path = directory.join(LOCK);
+    let written = || {
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(false);
+        options.open(&path).map_err(TryLockError::Error)
+    };
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            written()?;
+            File::open(&path).map_err(TryLockError::Error)?
+        }
+        Err(error) => return Err(TryLockError::Error(error)),
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(error)) if error.raw_os_error() == Some(BAD_FILE) => {
+            let file = written()?;
+            file.try_lock()?;
+            Ok(file)
+        }
+        Err(error) => Err(error),
+    }
 }
