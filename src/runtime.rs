@@ -118,7 +118,8 @@ pub async fn run(arguments: RunArguments) -> Result<(), RunError> {
         log_level,
     };
     let (parts, catalogs) = Parts::start(&arguments, origin, &stop).await?;
-    parts.lead(&arguments).await?;
+    // It is large, and made once.
+    Box::pin(parts.lead(&arguments)).await?;
     stop.work.cancel();
     stop.end_serving(catalogs).await;
     Ok(())

@@ -47,7 +47,7 @@ impl Parts {
         if !self.may_write(arguments).await? {
             return Ok(());
         }
-        let Some(since) = seat.acquire(&self.stop, |_why| {}).await else {
+        let Some(term) = seat.acquire(&self.stop).await else {
             return Ok(());
         };
         let (stop, readiness, client, namespace) = (
@@ -60,7 +60,7 @@ impl Parts {
         let rivals = watch_for_rivals(&client, &namespace, &readiness, &lost);
         let kept = async {
             tokio::select! {
-                kept = seat.keep(since, &stop) => kept,
+                kept = seat.keep(term, &stop) => kept,
                 () = rivals => Kept::Lost("is not enough: another controller of this API is running".to_owned()),
             }
         };
