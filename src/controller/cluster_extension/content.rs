@@ -21,8 +21,8 @@ use crate::store::bundle::{ReadBundleError, read_bundle_files};
 /// After this time a tag is looked up again although neither spec nor catalog changed.
 const TAG_LIFETIME: Duration = Duration::from_mins(15);
 
-/// How much of rendered bundles is remembered, in bytes of their files; in memory they take about four times that.
-const RENDERED_BYTES: usize = 2 << 20;
+/// How much memory rendered bundles may take that are remembered.
+const RENDERED_BYTES: usize = 8 << 20;
 
 /// Why there is no content.
 #[derive(Debug, thiserror::Error)]
@@ -82,8 +82,8 @@ pub(super) struct Content {
     pub(super) needs_certificates: bool,
     /// The lowest Kubernetes version that it runs on, as written.
     pub(super) min_kube_version: String,
-    /// How large the files are that it was made of.
-    source_bytes: usize,
+    /// About how much memory it takes.
+    memory_bytes: usize,
 }
 
 /// Which digests tags had, by extension.
@@ -203,7 +203,7 @@ impl Rendered {
         rendered.push_front((key, Arc::clone(content)));
         let mut bytes = 0;
         rendered.retain(|(_, content)| {
-            bytes += content.source_bytes;
+            bytes += content.memory_bytes;
             bytes <= RENDERED_BYTES
         });
     }
@@ -223,29 +223,64 @@ fn render_files(
         certificates,
     };
     let manifests = render::render(&bundle, &options)?;
+    let all = manifests.objects.iter().chain(&manifests.secrets);
     Ok(Content {
+        memory_bytes: all.map(memory_bytes).sum(),
         objects: manifests.objects,
         secrets: manifests.secrets,
         properties: bundle.properties().map(str::to_owned),
         needs_certificates: !bundle.csv.spec.webhook_definitions.is_empty(),
         min_kube_version: bundle.csv.spec.min_kube_version,
-        source_bytes: files.values().map(Vec::len).sum(),
     })
+}
+
+/// About how much memory a parsed manifest takes: mostly its maps, whose smallest part has room for eleven entries. It is
+/// ten times the manifest's text and more, and less the longer its texts are.
+fn memory_bytes(manifest: &Value) -> usize {
+    const PART: usize = 11 * size_of::<(String, Value)>();
+    match manifest {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.capacity(),
+        Value::Array(items) => {
+            let items_bytes = items.capacity() * size_of::<Value>();
+            items_bytes + items.iter().map(memory_bytes).sum::<usize>()
+        }
+        Value::Object(map) => {
+            let entries = map.iter();
+            let entries_bytes = entries.map(|(key, value)| key.capacity() + memory_bytes(value));
+            map.len().div_ceil(11) * PART + entries_bytes.sum::<usize>()
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn content(source_bytes: usize) -> Arc<Content> {
+    fn content(memory_bytes: usize) -> Arc<Content> {
         Arc::new(Content {
             objects: Vec::new(),
             secrets: Vec::new(),
             properties: None,
             needs_certificates: false,
             min_kube_version: String::new(),
-            source_bytes,
+            memory_bytes,
         })
+    }
+
+    #[test]
+    fn small_maps_weigh_more_than_their_text() {
+        let manifest =
+            serde_json::json!({"kind": "Role", "rules": [{"verbs": ["get"]}], "count": 1});
+        let text = manifest.to_string().len();
+        let parts = 2 * 11 * size_of::<(String, Value)>();
+        let bytes = memory_bytes(&manifest);
+        assert!(
+            bytes > parts && bytes < parts + 512 && bytes > 10 * text,
+            "{bytes}"
+        );
+        let long = Value::String("a".repeat(5000));
+        assert!((5000..6000).contains(&memory_bytes(&long)));
     }
 
     #[test]
