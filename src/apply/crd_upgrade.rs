@@ -55,7 +55,7 @@ pub enum CrdUpgradeError {
     #[error("converting unstructured to CRD object")]
     Definition(#[from] DefinitionError),
     /// At least one CRD must not change so.
-    #[error("{}", refusal(paragraphs, unlisted))]
+    #[error("{}", refusal(paragraphs, looked, unlisted))]
     Refused {
         /// Why, for each.
         paragraphs: Vec<String>,
@@ -98,9 +98,19 @@ pub struct Comparison {
     pub unlisted: Option<Access>,
 }
 
-/// All that is said: for each CRD, then the missing rights as the permission preflight says them.
-fn refusal(paragraphs: &[String], unlisted: &MissingRules) -> String {
+/// What is to be written in the spec of an extension whose CRDs shall change although stored resources do not fit.
+const ALL_THE_SAME: &str = "install: {preflight: {crdUpgradeSafety: {enforcement: None}}}";
+
+/// All that is said: for each CRD, how to go on although resources do not fit if that is why, then the missing rights as
+/// the permission preflight says them.
+fn refusal(paragraphs: &[String], looked: &[Looked], unlisted: &MissingRules) -> String {
     let mut text = paragraphs.join("\n");
+    if !looked.is_empty() {
+        text.push_str(
+            "\nchange or delete these resources, or go on all the same with this in spec of the ClusterExtension: ",
+        );
+        text.push_str(ALL_THE_SAME);
+    }
     if !unlisted.is_empty() {
         text.push_str("\npre-authorization failed: ");
         text.push_str(&unlisted.to_string());

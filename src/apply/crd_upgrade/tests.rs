@@ -158,7 +158,9 @@ async fn resources_that_fail_are_named() {
          storedResources: 19 of 120 would not be valid or lose data: \
          Thing n/t101: spec.size: must be at most 100, is 101; Thing n/t102: spec.size: must be at most 100, is 102; \
          Thing n/t103: spec.size: must be at most 100, is 103; Thing n/t104: spec.size: must be at most 100, is 104; \
-         Thing n/t105: spec.size: must be at most 100, is 105; and 14 more"
+         Thing n/t105: spec.size: must be at most 100, is 105; and 14 more\n\
+         change or delete these resources, or go on all the same with this in spec of the ClusterExtension: \
+         install: {preflight: {crdUpgradeSafety: {enforcement: None}}}"
     );
     assert_eq!(warnings, Vec::<String>::new());
 }
