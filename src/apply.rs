@@ -4,6 +4,7 @@
 //! a revision is done as its account, by a client of [`crate::identity`].
 
 pub mod certificates;
+pub mod content;
 pub mod crd_upgrade;
 pub mod discovery;
 pub mod endpoints;

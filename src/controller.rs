@@ -11,6 +11,7 @@ pub mod cluster_operator;
 pub mod garbage;
 pub mod informer;
 pub mod metrics;
+pub mod next;
 pub mod pull_secrets;
 pub mod queue;
 pub mod report;

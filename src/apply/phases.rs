@@ -7,7 +7,6 @@
 //!
 //! What the drift watches say to be as we left it is not read again.
 
-mod content;
 mod look;
 
 use std::collections::BTreeMap;
@@ -20,6 +19,7 @@ use serde_json::Value;
 
 use crate::api::object::ObjectKey;
 use crate::apply::certificates::{Certificates, Certified};
+use crate::apply::content::{Content, Read, ReadObjects};
 use crate::apply::objects::{Item, Kept, ObjectError, Objects, metadata_of};
 use crate::apply::watch::{Deputy, DriftWatches, Seen, View};
 use crate::error::{Classify, Disposition, chain};
@@ -29,8 +29,6 @@ use crate::revision::collision::Standing;
 use crate::revision::probe::endpoints::calls_webhooks;
 use crate::revision::probe::{Probe, ProbeResult, concerns, evaluate};
 use crate::revision::rollout::{Action, Collision, ObjectReport, PhaseReport, collision_message};
-
-pub use content::{Content, ContentPhase};
 
 impl Remembered {
     /// Whether nobody answers some webhook: that somebody does is not seen without asking.
@@ -218,6 +216,10 @@ impl Pass<'_> {
             reports.push(report);
         }
         remembered.certified = certified;
+        // A watch may have been denied since.
+        for key in remembered.left.keys() {
+            self.watch_anew(key, &remembered.left);
+        }
         Ok(reports)
     }
 
@@ -471,12 +473,6 @@ fn action_of(left: &Left) -> Action {
         Action::Idle
     }
 }
-
-/// An object as it was read in this pass; none: it was not there.
-pub(super) struct Read(pub(super) Option<Value>);
-
-/// What was read in this pass.
-pub(super) type ReadObjects = BTreeMap<ObjectKey, Read>;
 
 /// What came between one object and its report.
 enum Failed {

@@ -13,8 +13,9 @@ use futures::FutureExt as _;
 use serde_json::Value;
 
 use crate::api::object::ObjectKey;
+use crate::apply::content::Content;
 use crate::apply::objects::{Item, ObjectError, Objects, metadata_of};
-use crate::apply::phases::{Content, PhasesError};
+use crate::apply::phases::PhasesError;
 use crate::apply::watch::{DriftWatches, View};
 use crate::identity::request::Deletion;
 use crate::preflight::crd_upgrade::conversion::{LeftWebhook, left_webhook};

@@ -129,6 +129,8 @@ pub enum Watcher {
     Controller,
     /// The account of the revision.
     Account,
+    /// Perhaps the account: whether it may is not known yet, and told when it is.
+    Undecided,
     /// Nobody.
     Nobody,
 }
@@ -265,7 +267,11 @@ impl DriftWatches {
     /// Who sees the changes of an object of a revision of `account`.
     pub fn watcher(&self, key: &ObjectKey, account: &Account) -> Watcher {
         let kinds = lock(&self.kinds);
-        seeing(&kinds, key, account).map_or(Watcher::Nobody, |(watcher, _)| watcher)
+        let seeing = seeing(&kinds, key, account);
+        seeing.map_or(Watcher::Nobody, |(watcher, kind)| match watcher {
+            Watcher::Account if !lock(&kind.state).is_synced() => Watcher::Undecided,
+            watcher => watcher,
+        })
     }
 
     /// Notes how we left an object, so that the event of our own write triggers nothing.

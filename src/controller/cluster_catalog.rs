@@ -30,7 +30,7 @@ use crate::api::ClusterCatalog;
 use crate::api::cluster_catalog::{AvailabilityMode, ClusterCatalogStatus, ImageSource};
 use crate::api::condition::{self, ConditionType, is_true};
 use crate::controller::informer::Change;
-use crate::controller::queue::Next;
+use crate::controller::next::Next;
 use crate::controller::report::{Reporter, unwritten};
 use crate::controller::wiring::metadata_is_same;
 use crate::error::{Classify, Disposition, Failure, Reason, chain};

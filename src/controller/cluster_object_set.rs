@@ -31,7 +31,7 @@ use crate::apply::revisions::{RevisionError, Revisions};
 use crate::apply::teardown::CrdDeletion;
 use crate::apply::watch::DriftWatches;
 use crate::controller::informer::Informer;
-use crate::controller::queue::Next;
+use crate::controller::next::Next;
 use crate::controller::report::Reporter;
 use crate::error::{Disposition, chain};
 use crate::identity::Identity;

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::controller::queue::Next;
+use crate::controller::next::Next;
 use crate::metrics::{
     ACTIVE_WORKERS, APPLY_SECONDS, DRIFT_REPAIRS, Labels, MAX_CONCURRENT, OPERATION_SECONDS,
     PREFLIGHT_FINDINGS, RECONCILE_ERRORS, RECONCILE_PANICS, RECONCILE_SECONDS, RECONCILES,
@@ -209,7 +209,7 @@ impl Metrics {
             let by = [("check", check.label())];
             inner.findings.get_or_create(&by).inc_by(0);
         }
-        for reason in ["Installed", "Upgraded"] {
+        for reason in ["Installed", "Upgraded", "RolledBack"] {
             self.transition("ClusterExtension", reason, 0);
         }
     }

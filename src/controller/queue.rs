@@ -26,24 +26,12 @@ use tracing::{Instrument, info_span};
 use self::waiting::Waiting;
 pub use self::waiting::WorkQueues;
 use crate::controller::metrics::{Controller, Metrics};
+use crate::controller::next::Next;
 
 /// The delay after the first failure.
 pub const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// The longest delay between two attempts.
 pub const LAST_DELAY: Duration = Duration::from_mins(5);
-
-/// When an object is to be looked at again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// When something changes.
-    OnChange,
-    /// After this time, or when something changes.
-    After(Duration),
-    /// The pass failed: after a growing delay, or when something changes.
-    Retry,
-    /// The pass failed, and another attempt would not mend it: when something changes, or after this time if there is one.
-    Blocked(Option<Duration>),
-}
 
 /// What there is to tell of these queues.
 pub fn work_queues<const N: usize>(queues: [(Controller, &Queue); N]) -> WorkQueues {

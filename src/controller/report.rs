@@ -5,29 +5,23 @@
     reason = "events are written to the API server"
 )]
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+mod series;
 
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter as EventReporter};
+use std::sync::Arc;
+
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::api::condition::Condition;
+use self::series::{Series, Source, Told};
 use crate::controller::metrics::Metrics;
-use crate::controller::queue::Next;
+use crate::controller::next::Next;
 use crate::error::chain;
-use crate::status::transition::{self, Transition, Weight};
+use crate::status::transition::{Transition, Weight};
 
 /// The controller's name in events.
 const CONTROLLER: &str = "oxolm";
-
-/// The longest note that the events API takes, in bytes.
-const NOTE_LIMIT_BYTES: usize = 1024;
 
 /// What follows when `what` could not be written. After a conflict there is nothing to say: what the object became
 /// meanwhile is on its way, and is looked at then.
@@ -41,29 +35,15 @@ pub fn unwritten(error: &kube::Error, what: &'static str) -> Next {
     }
 }
 
-/// How long after its last use the recorder of a series is kept. Within six minutes it counts a repeated event up.
-const SERIES_LASTS: Duration = Duration::from_mins(10);
-
-/// How many series are remembered: a recorder keeps its last event. Of more than these at once, the oldest begin anew.
-const MOST_SERIES: usize = 256;
-
 /// Publishes events about objects of our kinds.
 ///
-/// The same event again counts up; one of the same reason with another note is an event of its own. A recorder tells
-/// events apart without their notes, so each series has its own.
+/// The same event again counts up; one of the same reason with another note is an event of its own.
 #[derive(Clone)]
 pub struct Reporter {
     client: Client,
-    source: EventReporter,
-    series: Arc<Mutex<BTreeMap<(String, String), Series>>>,
+    source: Arc<Source>,
+    series: Arc<Series>,
     metrics: Metrics,
-}
-
-/// The newest note for an object and a reason.
-struct Series {
-    note: String,
-    recorder: Recorder,
-    used: Instant,
 }
 
 impl std::fmt::Debug for Reporter {
@@ -75,13 +55,13 @@ impl std::fmt::Debug for Reporter {
 impl Reporter {
     /// Publishes through `client`, as `instance` (the Pod's name).
     pub fn new(client: Client, instance: &str) -> Self {
-        let reporter = EventReporter {
-            controller: CONTROLLER.to_owned(),
-            instance: Some(instance.to_owned()),
+        let source = Source {
+            controller: CONTROLLER,
+            instance: instance.to_owned(),
         };
         Self {
             client,
-            source: reporter,
+            source: Arc::new(source),
             series: Arc::default(),
             metrics: Metrics::default(),
         }
@@ -99,43 +79,13 @@ impl Reporter {
         &self.metrics
     }
 
-    fn recorder(&self, object: &ObjectReference, reason: &str, note: &str) -> Recorder {
-        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
-        series.retain(|_, series| series.used.elapsed() < SERIES_LASTS);
-        let key = (object.uid.clone().unwrap_or_default(), reason.to_owned());
-        let now = Instant::now();
-        let newest = series
-            .get_mut(&key)
-            .filter(|series| series.note == note)
-            .map(|series| {
-                series.used = now;
-                series.recorder.clone()
-            });
-        newest.unwrap_or_else(|| {
-            let recorder = Recorder::new(self.client.clone(), self.source.clone());
-            let begun = Series {
-                note: note.to_owned(),
-                recorder: recorder.clone(),
-                used: now,
-            };
-            if series.len() >= MOST_SERIES
-                && let Some(oldest) =
-                    (series.iter().min_by_key(|(_, one)| one.used)).map(|(key, _)| key.clone())
-            {
-                series.remove(&oldest);
-            }
-            series.insert(key, begun);
-            recorder
-        })
-    }
-
-    /// One event and one log line for each transition between two lists of conditions.
-    pub async fn transitions<K>(&self, object: &K, before: &[Condition], after: &[Condition])
+    /// One event and one log line for each.
+    pub async fn publish_all<K>(&self, object: &K, transitions: &[Transition])
     where
         K: Resource<DynamicType = ()>,
     {
-        for transition in transition::between(before, after) {
-            self.publish(object, &transition).await;
+        for transition in transitions {
+            self.publish(object, transition).await;
         }
     }
 
@@ -156,20 +106,15 @@ impl Reporter {
             Weight::Warning => warn!(kind, name, reason, note, "status changed"),
         }
         self.metrics.told(&kind, reason);
-        let event = Event {
-            type_: match weight {
-                Weight::Normal => EventType::Normal,
-                Weight::Warning => EventType::Warning,
-            },
-            reason: reason.clone(),
-            note: Some(shortened(note)),
-            action: "Reconcile".to_owned(),
-            secondary: None,
-        };
         // An event that is lost is a pity, not a failure: the status says the same.
         let regarding = object.object_ref(&());
-        let recorder = self.recorder(&regarding, reason, note);
-        if let Err(error) = recorder.publish(&event, &regarding).await {
+        let told = Told {
+            weight: *weight,
+            reason,
+            note,
+        };
+        let written = (self.series).publish(&self.client, &self.source, &regarding, told);
+        if let Err(error) = written.await {
             warn!(
                 kind,
                 name,
@@ -179,17 +124,6 @@ impl Reporter {
             );
         }
     }
-}
-
-fn shortened(note: &str) -> String {
-    if note.len() <= NOTE_LIMIT_BYTES {
-        return note.to_owned();
-    }
-    let mut end = NOTE_LIMIT_BYTES - "…".len();
-    while !note.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", note.get(..end).unwrap_or_default())
 }
 
 /// A JSON merge patch that turns the status `old` into `new`: fields that `new` lacks are set to null.
@@ -277,12 +211,5 @@ mod tests {
         told.sort();
         let expected = [("1.0.0 is installed", 2), ("1.1.0 is installed", 1)];
         assert_eq!(told, expected.map(|(note, count)| (note.to_owned(), count)));
-    }
-
-    #[test]
-    fn long_notes_are_cut_on_a_character_boundary() {
-        let note = shortened(&"ä".repeat(NOTE_LIMIT_BYTES));
-        assert!(note.len() <= NOTE_LIMIT_BYTES && note.ends_with('…'));
-        assert_eq!(shortened("short"), "short");
     }
 }

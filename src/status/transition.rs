@@ -1,6 +1,8 @@
 //! Which changes of conditions are worth an event.
 
+use crate::api::ClusterExtensionStatus;
 use crate::api::condition::{Condition, ConditionStatus, ConditionType, Reason};
+use crate::version::release::BundleVersion;
 
 /// A change that somebody may wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +41,28 @@ pub fn between(before: &[Condition], after: &[Condition]) -> Vec<Transition> {
     TOLD.iter()
         .filter_map(|kind| told(*kind, find(before, *kind), find(after, *kind)?))
         .collect()
+}
+
+/// What of [`between`] there is to tell of an extension: a step to a lower version is no upgrade.
+pub fn of_extension(
+    before: &ClusterExtensionStatus,
+    after: &ClusterExtensionStatus,
+) -> Vec<Transition> {
+    let mut transitions = between(&before.conditions, &after.conditions);
+    let (from, to) = (version(before), version(after));
+    if from.zip(to).is_some_and(|(from, to)| to < from) {
+        let upgrades = transitions.iter_mut();
+        for transition in upgrades.filter(|transition| transition.reason == "Upgraded") {
+            "RolledBack".clone_into(&mut transition.reason);
+        }
+    }
+    transitions
+}
+
+/// The version of what is installed, where it has one that can be compared.
+fn version(status: &ClusterExtensionStatus) -> Option<BundleVersion> {
+    let bundle = &status.install.as_ref()?.bundle;
+    BundleVersion::parse(&bundle.version, bundle.release.as_deref()).ok()
 }
 
 /// What of [`between`] is about `Progressing`: all that is told of a revision, whose extension tells the rest.
@@ -114,6 +138,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::api::cluster_extension::{BundleMetadata, ClusterExtensionInstallStatus};
     use crate::status::Conditions;
 
     fn one(
@@ -156,6 +181,39 @@ mod tests {
         assert_eq!(reasons(&first, &first), Vec::<String>::new());
         assert_eq!(reasons(&first, &second), ["Upgraded"]);
         assert_eq!(between(&second, &none)[0].weight, Weight::Warning);
+    }
+
+    #[test]
+    fn a_step_to_a_lower_version_is_told_as_one() {
+        let installed = |version: &str, release: Option<&str>| ClusterExtensionStatus {
+            conditions: one(
+                ConditionType::Installed,
+                ConditionStatus::True,
+                Reason::Succeeded,
+                &format!("Installed bundle {version} {release:?} successfully"),
+            ),
+            install: Some(ClusterExtensionInstallStatus {
+                bundle: BundleMetadata {
+                    version: version.to_owned(),
+                    release: release.map(str::to_owned),
+                    ..BundleMetadata::default()
+                },
+                catalog: None,
+            }),
+            ..ClusterExtensionStatus::default()
+        };
+        for (from, to, reason) in [
+            (("1.0.0", None), ("1.10.0", None), "Upgraded"),
+            (("1.10.0", None), ("1.9.0", None), "RolledBack"),
+            (("1.0.0", Some("2")), ("1.0.0", Some("1")), "RolledBack"),
+            (("1.0.0", Some("1")), ("1.0.0", Some("2")), "Upgraded"),
+            // What cannot be compared is not called lower.
+            (("1.0.0", None), ("one", None), "Upgraded"),
+        ] {
+            let told = of_extension(&installed(from.0, from.1), &installed(to.0, to.1));
+            let told: Vec<_> = told.iter().map(|told| told.reason.as_str()).collect();
+            assert_eq!(told, [reason], "{from:?} {to:?}");
+        }
     }
 
     #[test]

@@ -229,6 +229,10 @@ impl Watch {
                 state.objects.insert(place, noted);
             }
         }
+        if !was_synced && self.scope != Scope::Controller {
+            // Who watches is known now, and told.
+            names.extend(state.objects.values().flat_map(|seen| names_of(seen)));
+        }
         drop(state);
         self.trigger(names);
     }

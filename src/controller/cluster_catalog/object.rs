@@ -10,6 +10,7 @@ use super::Context;
 use crate::api::cluster_catalog::{AvailabilityMode, ClusterCatalogStatus};
 use crate::api::{ClusterCatalog, keys};
 use crate::controller::report::status_patch;
+use crate::status::transition;
 
 /// The finalizer and the label of the catalog's own name, in one patch, only when one is missing.
 pub(super) async fn write_metadata(
@@ -88,8 +89,7 @@ pub(super) async fn report(
         .as_ref()
         .map(|status| status.conditions.as_slice())
         .unwrap_or_default();
-    ctx.reporter
-        .transitions(catalog, before, &status.conditions)
-        .await;
+    let transitions = transition::between(before, &status.conditions);
+    ctx.reporter.publish_all(catalog, &transitions).await;
     Ok(())
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::Context;
 use crate::api::{ClusterExtension, ClusterExtensionStatus, keys};
 use crate::controller::report::status_patch;
+use crate::status::transition;
 
 /// Adds our finalizer where it is missing, and takes away the reference's, which have nothing to do here.
 pub(super) async fn write_finalizer(
@@ -83,13 +84,9 @@ pub(super) async fn report(
         Err(kube::Error::Api(error)) if error.is_not_found() => return Ok(()),
         other => other?,
     };
-    let before = extension
-        .status
-        .as_ref()
-        .map(|status| status.conditions.as_slice())
-        .unwrap_or_default();
-    ctx.reporter
-        .transitions(extension, before, &status.conditions)
-        .await;
+    let nothing = ClusterExtensionStatus::default();
+    let before = extension.status.as_ref().unwrap_or(&nothing);
+    let transitions = transition::of_extension(before, status);
+    ctx.reporter.publish_all(extension, &transitions).await;
     Ok(())
 }

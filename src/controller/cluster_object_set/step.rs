@@ -23,9 +23,10 @@ use crate::api::cluster_object_set::LifecycleState;
 use crate::api::condition::{ConditionType, is_true};
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::certificates::TOLD;
+use crate::apply::content::Content;
 use crate::apply::objects::{Objects, revision_stays};
 use crate::apply::permissions::{PreflightError, Preflighter};
-use crate::apply::phases::{Content, Pass as PhasesPass, PhasesError, Remembered};
+use crate::apply::phases::{Pass as PhasesPass, PhasesError, Remembered};
 use crate::apply::secrets::{self, ContentError, Reader};
 use crate::controller::cluster_object_set::account::{account_of, claim_of};
 use crate::controller::cluster_object_set::memory::Entry;
@@ -138,7 +139,7 @@ pub(super) async fn step(ctx: &Context, set: &ClusterObjectSet) -> Step {
     let work = match Work::of(ctx, set) {
         Ok(work) => work,
         // Without an account nobody may touch the objects: the garbage collector will.
-        Err(_) if is_deleting => return end::release(ctx, set).await,
+        Err(_) if is_deleting => return end::release(ctx, set, Vec::new()).await,
         Err(failure) => return Step::from(Rollout::Failed(failure)),
     };
     match (is_deleting, set.spec.lifecycle_state) {
@@ -409,7 +410,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Replaces the finalizers of the object as we saw it.
+/// Replaces the finalizers of the object as we saw it. The answer is null if it is gone.
 async fn write_finalizers(
     ctx: &Context,
     set: &ClusterObjectSet,

@@ -15,7 +15,8 @@ use super::{Note, Step, StepError, Work, has_finalizer, write_finalizers};
 use crate::api::condition::{ConditionType, Reason, find};
 use crate::api::object::ObjectKey;
 use crate::api::{ClusterExtension, ClusterObjectSet, GROUP, VERSION, keys};
-use crate::apply::phases::{Content, PhasesError};
+use crate::apply::content::Content;
+use crate::apply::phases::PhasesError;
 use crate::apply::secrets::ContentError;
 use crate::apply::teardown::{CrdDeletion, Occasion, Teardown, TornDown};
 use crate::controller::cluster_object_set::Context;
@@ -84,35 +85,31 @@ impl Work<'_> {
     pub(super) async fn uninstall(self) -> Step {
         // Somebody wants the objects to stay.
         if self.set.finalizers().iter().any(|f| f == "orphan") {
-            return release(self.ctx, self.set).await;
+            return release(self.ctx, self.set, Vec::new()).await;
         }
         let content = match self.read().await {
             // The garbage collector did what `--cascade=orphan` asks for while nobody was here to see the finalizer.
             Ok(resolved) if !resolved.unowned.is_empty() => {
-                return release(self.ctx, self.set).await;
+                return release(self.ctx, self.set, Vec::new()).await;
             }
             Ok(resolved) => resolved.content,
             Err(error)
                 if is_over(self.ctx, self.set) || error.disposition() != Disposition::Retry =>
             {
-                let mut step = release(self.ctx, self.set).await;
-                step.notes
-                    .push(left(&format!("its objects cannot be read: {error}")));
-                return step;
+                let note = left(&format!("its objects cannot be read: {error}"));
+                return release(self.ctx, self.set, vec![note]).await;
             }
             Err(ContentError::NotFound { secret, .. }) => {
-                let mut step = release(self.ctx, self.set).await;
-                step.notes.push(left(&format!("Secret {secret} is gone")));
-                return step;
+                let note = left(&format!("Secret {secret} is gone"));
+                return release(self.ctx, self.set, vec![note]).await;
             }
             Err(error) => return Step::failed(&error),
         };
         let torn_down = match self.teardown(Occasion::Deleted, &content).await {
             Ok(torn_down) => torn_down,
             Err(error) if is_over(self.ctx, self.set) => {
-                let mut step = release(self.ctx, self.set).await;
-                step.notes.push(left(&error.to_string()));
-                return step;
+                let note = left(&error.to_string());
+                return release(self.ctx, self.set, vec![note]).await;
             }
             Err(error) => return Step::failed(&error),
         };
@@ -123,8 +120,7 @@ impl Work<'_> {
             step.pass.warnings = kept_warnings(&torn_down);
             return step;
         }
-        let mut step = release(self.ctx, self.set).await;
-        step.notes.extend(kept_notes(&torn_down));
+        let mut notes = kept_notes(&torn_down);
         for (keys, why) in [
             (&torn_down.remaining, "they are not gone in time"),
             (
@@ -134,11 +130,10 @@ impl Work<'_> {
         ] {
             if !keys.is_empty() {
                 let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
-                step.notes
-                    .push(left(&format!("{why}: {}", names.join(", "))));
+                notes.push(left(&format!("{why}: {}", names.join(", "))));
             }
         }
-        step
+        release(self.ctx, self.set, notes).await
     }
 
     /// Whether the extension that this revision belongs to is being deleted, or is gone: then all its revisions leave,
@@ -185,26 +180,46 @@ impl Work<'_> {
     }
 }
 
-/// Removes the finalizer: the revision is done with its objects, or nobody may touch them.
-pub(super) async fn release(ctx: &Context, set: &ClusterObjectSet) -> Step {
+/// Removes the finalizer: the revision is done with its objects, or nobody may touch them. `notes` are told once: not by
+/// a pass that finds, with what it saw, that an earlier one was done already, and its Secrets gone.
+pub(super) async fn release(ctx: &Context, set: &ClusterObjectSet, notes: Vec<Note>) -> Step {
     match remove_finalizer(ctx, set).await {
-        Ok(()) => {
+        Ok(removed) => {
             ctx.memory.forget(set);
-            Step::gone()
+            let notes = match removed {
+                Removed::Now => notes,
+                Removed::Before => Vec::new(),
+            };
+            Step {
+                notes,
+                ..Step::gone()
+            }
         }
         Err(error) => Step::unwritten(&error),
     }
 }
 
-async fn remove_finalizer(ctx: &Context, set: &ClusterObjectSet) -> Result<(), StepError> {
+/// Who removed a finalizer.
+enum Removed {
+    /// This pass.
+    Now,
+    /// An earlier one: the revision is gone.
+    Before,
+}
+
+async fn remove_finalizer(ctx: &Context, set: &ClusterObjectSet) -> Result<Removed, StepError> {
     let finalizers: Vec<String> = set
         .finalizers()
         .iter()
         .filter(|finalizer| *finalizer != keys::FINALIZER_TEARDOWN)
         .cloned()
         .collect();
-    write_finalizers(ctx, set, &finalizers).await?;
-    Ok(())
+    let written = write_finalizers(ctx, set, &finalizers).await?;
+    Ok(if written.is_null() {
+        Removed::Before
+    } else {
+        Removed::Now
+    })
 }
 
 /// Whether `Progressing` has this reason already.

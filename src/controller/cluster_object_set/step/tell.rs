@@ -48,11 +48,12 @@ impl Work<'_> {
         }));
     }
 
-    /// How it is said who sees changes of `kinds`; that it is the controller goes without saying.
+    /// How it is said who sees changes of `kinds`; that it is the controller goes without saying, and what is not known yet
+    /// is not said.
     fn watched(&self, watcher: Watcher, kinds: &str) -> Option<String> {
         let account = &self.account;
         match watcher {
-            Watcher::Controller => None,
+            Watcher::Controller | Watcher::Undecided => None,
             Watcher::Account => Some(format!(
                 "Changes of {kinds} are watched as service account {account}."
             )),

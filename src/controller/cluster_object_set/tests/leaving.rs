@@ -71,3 +71,28 @@ async fn a_crd_stays_for_the_other_revision_of_an_extension_that_stays() {
     assert!(cluster.server.object(CRD).is_some());
     assert!(cluster.set("e-1").is_none());
 }
+
+/// What the cache holds may be older than what another pass did: its Secrets are gone because all is in order.
+#[tokio::test]
+async fn a_pass_that_comes_too_late_tells_nothing() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    delete(&cluster, PLURAL, "e-1").await;
+    cluster.settle().await;
+    let stale = Arc::new(cluster.set("e-1").unwrap());
+    cluster.passes("e-1").await;
+    assert!(cluster.set("e-1").is_none());
+    for path in cluster.server.paths("/namespaces/system/secrets/") {
+        let secret = cluster.server.object(&path).unwrap();
+        cluster.server.remove(&secret);
+    }
+    assert_eq!(reconcile(cluster.ctx.clone(), stale).await, Next::OnChange);
+    let events = cluster.server.paths("/events/").into_iter();
+    let reasons: Vec<Value> = events
+        .map(|path| cluster.server.object(&path).unwrap()["reason"].clone())
+        .collect();
+    assert!(
+        !reasons.contains(&json!("LeftToGarbageCollector")),
+        "{reasons:?}"
+    );
+}

@@ -1,5 +1,7 @@
 //! The objects of one revision, in their phases.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::api::object::ObjectKey;
@@ -51,7 +53,7 @@ impl Content {
     }
 
     /// The object that is called so.
-    pub(in crate::apply) fn item(&self, key: &ObjectKey) -> Option<&Item> {
+    pub(super) fn item(&self, key: &ObjectKey) -> Option<&Item> {
         let mut items = self.phases.iter().flat_map(|phase| &phase.items);
         items.find(|item| item.key == *key)
     }
@@ -65,7 +67,7 @@ impl Content {
     }
 
     /// How many objects of the kind that this CRD defines there are.
-    pub(in crate::apply) fn of_kind(&self, crd: &Value) -> usize {
+    pub(super) fn of_kind(&self, crd: &Value) -> usize {
         let text = |pointer| crd.pointer(pointer).and_then(Value::as_str);
         let (group, kind) = (text("/spec/group"), text("/spec/names/kind"));
         let items = self.phases.iter().flat_map(|phase| &phase.items);
@@ -75,3 +77,9 @@ impl Content {
             .count()
     }
 }
+
+/// An object as it was read in this pass; none: it was not there.
+pub(super) struct Read(pub(super) Option<Value>);
+
+/// What was read in this pass.
+pub(super) type ReadObjects = BTreeMap<ObjectKey, Read>;
