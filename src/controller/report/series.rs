@@ -33,6 +33,9 @@ const MOST: usize = 256;
 /// The longest note that the events API takes, in bytes.
 const NOTE_LIMIT_BYTES: usize = 1024;
 
+/// The longest name of an object, in bytes.
+const NAME_LIMIT_BYTES: usize = 253;
+
 /// Where events about cluster-scoped objects are.
 const NAMESPACE: &str = "default";
 
@@ -81,12 +84,11 @@ impl Series {
             regarding.uid.clone().unwrap_or_default(),
             told.reason.to_owned(),
         );
-        let newest = if let Some(mut newest) = self.newest(&key, told.note) {
-            newest.times = newest.times.saturating_add(1);
-            let now = MicroTime(Timestamp::now());
-            let patch = json!({"series": {"count": newest.times, "lastObservedTime": now}});
-            let parameters = PatchParams::default();
-            (api.patch(&newest.name, &parameters, &Patch::Merge(patch))).await?;
+        let newest = match self.newest(&key, told.note) {
+            Some(newest) => counted_up(&api, newest).await?,
+            None => None,
+        };
+        let newest = if let Some(newest) = newest {
             newest
         } else {
             let event = event(source, regarding, told, namespace);
@@ -126,13 +128,38 @@ impl Series {
     }
 }
 
+/// The event, told once more; none if somebody removed it.
+async fn counted_up(api: &Api<Event>, mut newest: Newest) -> Result<Option<Newest>, kube::Error> {
+    newest.times = newest.times.saturating_add(1);
+    let now = MicroTime(Timestamp::now());
+    let patch = json!({"series": {"count": newest.times, "lastObservedTime": now}});
+    let parameters = PatchParams::default();
+    match (api.patch(&newest.name, &parameters, &Patch::Merge(patch))).await {
+        Ok(_) => Ok(Some(newest)),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A name for an event about the object that is called `of`, within the 253 characters that a name may have.
+fn name(of: &str, now: Timestamp) -> String {
+    let suffix = format!(".{:x}", now.as_nanosecond());
+    let mut end = of.len().min(NAME_LIMIT_BYTES.saturating_sub(suffix.len()));
+    while !of.is_char_boundary(end) {
+        end -= 1;
+    }
+    let of = of.get(..end).unwrap_or_default();
+    // A part of a name ends with a letter or digit.
+    format!("{}{suffix}", of.trim_end_matches(['.', '-']))
+}
+
 fn event(source: &Source, regarding: &ObjectReference, told: Told<'_>, namespace: &str) -> Event {
     let now = Timestamp::now();
     let of = regarding.name.as_deref().unwrap_or(source.controller);
     Event {
         metadata: ObjectMeta {
             namespace: Some(namespace.to_owned()),
-            name: Some(format!("{of}.{:x}", now.as_nanosecond())),
+            name: Some(name(of, now)),
             ..ObjectMeta::default()
         },
         action: Some("Reconcile".to_owned()),
@@ -173,6 +200,14 @@ mod tests {
         let note = shortened(&"ä".repeat(NOTE_LIMIT_BYTES));
         assert!(note.len() <= NOTE_LIMIT_BYTES && note.ends_with('…'));
         assert_eq!(shortened("short"), "short");
+    }
+
+    #[test]
+    fn names_are_cut_where_a_name_may_end() {
+        let now = Timestamp::UNIX_EPOCH;
+        assert_eq!(name("short", now), "short.0");
+        let long = format!("{}-.b{}", "a".repeat(249), "c".repeat(2));
+        assert_eq!(name(&long, now), format!("{}.0", "a".repeat(249)));
     }
 
     #[tokio::test]
