@@ -105,6 +105,10 @@ const STORIES: &[Story] = &[
     story!("install::own_namespace", install::own_namespace),
     story!("install::all_namespaces", install::all_namespaces),
     story!(
+        "install::the_documented_rules_are_enough",
+        install::the_documented_rules_are_enough
+    ),
+    story!(
         "install::a_node_selector_reaches_the_operator",
         install::a_node_selector_reaches_the_operator
     ),
