@@ -100,11 +100,16 @@ fn without_pod(error: InferConfigError) -> anyhow::Error {
     }
 }
 
+/// The API of a kind is not served.
+#[derive(Debug, thiserror::Error)]
+#[error("the cluster does not know this kind: is oxolm installed there?")]
+pub(super) struct UnknownKind;
+
 /// An API server that does not know a kind answers a bare 404, without a reason.
 fn known(error: kube::Error) -> anyhow::Error {
     match &error {
         kube::Error::Api(status) if status.code == 404 && status.reason != "NotFound" => {
-            anyhow!("the cluster does not know this kind: is oxolm installed there?")
+            anyhow::Error::new(UnknownKind)
         }
         _ => error.into(),
     }
@@ -291,6 +296,16 @@ fn service(base: &str) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_that_is_not_served_is_told_from_an_object_that_is_not_there() {
+        let error = |reason: &str| {
+            let status = kube::core::Status::failure("gone", reason).with_code(404);
+            known(kube::Error::Api(Box::new(status))).context("cannot list clusterextensions")
+        };
+        assert!(error("").is::<UnknownKind>());
+        assert!(!error("NotFound").is::<UnknownKind>());
+    }
 
     #[test]
     fn a_service_is_named_by_its_url() {

@@ -9,7 +9,7 @@ use clap::Args;
 use kube::ResourceExt;
 
 use super::Answer;
-use super::cluster::{Cluster, ClusterOptions};
+use super::cluster::{Cluster, ClusterOptions, UnknownKind};
 use crate::apply::certificates::release::Release;
 use crate::controller::cluster_operator;
 
@@ -106,13 +106,9 @@ fn secret(text: &str) -> Result<(String, String), String> {
 fn extensions(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     match cluster.extensions() {
         Ok(extensions) => Ok(extensions.iter().map(ResourceExt::name_any).collect()),
-        Err(error) if is_not_found(&error) => Ok(Vec::new()),
+        Err(error) if error.is::<UnknownKind>() => Ok(Vec::new()),
         Err(error) => Err(error),
     }
-}
-
-fn is_not_found(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == 404)
 }
 
 fn refusal(names: &[String]) -> String {
