@@ -14,6 +14,7 @@ mod body;
 mod condition;
 mod connection;
 mod guard;
+mod lasting;
 mod metrics;
 mod server;
 mod tls;

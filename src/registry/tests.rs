@@ -61,6 +61,13 @@ fn text(registry: &FakeRegistry, error: &RegistryError) -> String {
     chain(error).replace(&registry.authority, "HOST")
 }
 
+/// The image `a:v1` of the registry.
+async fn pulled(client: &RegistryClient, registry: &FakeRegistry) -> Image {
+    let reference = registry.reference("a:v1");
+    let canonical = client.canonicalize(&reference).await.unwrap();
+    client.image(&canonical).await.unwrap()
+}
+
 /// All bytes of a layer, and how the transfer ended.
 async fn read_layer(
     client: &RegistryClient,

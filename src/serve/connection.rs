@@ -17,12 +17,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response};
-use http_body::{Frame, SizeHint};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -31,6 +29,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
+
+use super::lasting::Lasting;
 
 /// How much of an answer waits beside the piece that is being sent, and how large the head of a request may be, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -227,7 +227,7 @@ struct Asked {
 }
 
 impl Service<Request<Incoming>> for Asked {
-    type Response = Response<Answer>;
+    type Response = Response<Lasting<Option<Over>>>;
     type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
@@ -241,7 +241,10 @@ impl Service<Request<Incoming>> for Asked {
         let asked = self.router.call(request);
         Box::pin(async {
             let response = asked.await?;
-            Ok(response.map(|body| Answer { body, _over: over }))
+            Ok(response.map(|body| Lasting {
+                body,
+                _until_sent: over,
+            }))
         })
     }
 }
@@ -255,34 +258,9 @@ impl Drop for Over {
     }
 }
 
-/// The body of an answer.
-struct Answer {
-    body: Body,
-    _over: Option<Over>,
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
     use axum::routing::{any, get};
     use futures::stream;
     use tokio::io::{DuplexStream, duplex};

@@ -1,19 +1,16 @@
 //! How long requests take, under the name and with the buckets of the reference, so that dashboards go on working.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use axum::body::{Body, HttpBody};
-use bytes::Bytes;
+use axum::body::Body;
 use http::Response;
-use http_body::{Frame, SizeHint};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
+use super::lasting::Lasting;
 use crate::metrics::CATALOG_REQUESTS;
 
 /// The upper bounds, in seconds.
@@ -56,9 +53,9 @@ impl Metrics {
             started,
         };
         response.map(|body| {
-            Body::new(Observed {
+            Body::new(Lasting {
                 body,
-                _timer: timer,
+                _until_sent: timer,
             })
         })
     }
@@ -76,30 +73,5 @@ impl Drop for Timer {
         let by = ByCode { code: self.code };
         let seconds = self.started.elapsed().as_secs_f64();
         self.metrics.0.get_or_create(&by).observe(seconds);
-    }
-}
-
-struct Observed {
-    body: Body,
-    _timer: Timer,
-}
-
-impl HttpBody for Observed {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -73,11 +73,7 @@ async fn one_redirect_is_followed_a_loop_is_not() {
     let bytes = layer(&[("a", "b")]);
     registry.put_image("a", "v1", &[], std::slice::from_ref(&bytes));
     let client = client();
-    let canonical = client
-        .canonicalize(&registry.reference("a:v1"))
-        .await
-        .unwrap();
-    let image = client.image(&canonical).await.unwrap();
+    let image = pulled(&client, &registry).await;
     let there = format!("{{here}}/v2/other/blobs/{}", image.layers[0].digest);
     registry.fail("a/blobs", Broken::Redirect(there.clone()));
     assert_eq!(read_layer(&client, &image, 0).await.unwrap(), bytes);

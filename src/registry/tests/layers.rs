@@ -8,11 +8,7 @@ async fn broken_layers_are_resumed_also_without_ranges() {
     let bytes: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
     registry.put_image("a", "v1", &[], std::slice::from_ref(&bytes));
     let client = client();
-    let canonical = client
-        .canonicalize(&registry.reference("a:v1"))
-        .await
-        .unwrap();
-    let image = client.image(&canonical).await.unwrap();
+    let image = pulled(&client, &registry).await;
     registry.forget_requests();
     let blob = image.layers[0].digest.to_string();
     registry.fail(&blob, Broken::CutAfter(100_000));
@@ -45,11 +41,7 @@ async fn layers_of_the_wrong_size_or_content_are_refused() {
         let registry = FakeRegistry::start().await;
         registry.put_image("a", "v1", &[], std::slice::from_ref(&good));
         let client = client();
-        let canonical = client
-            .canonicalize(&registry.reference("a:v1"))
-            .await
-            .unwrap();
-        let image = client.image(&canonical).await.unwrap();
+        let image = pulled(&client, &registry).await;
         registry.fail("blobs", Broken::Content(served.into()));
         let error = read_layer(&client, &image, 0).await.unwrap_err();
         assert!(text(&registry, &error).contains(expected), "{error}");
@@ -68,9 +60,7 @@ async fn a_layer_that_ends_with_an_empty_frame_is_whole() {
         ..options()
     })
     .unwrap();
-    let reference = registry.reference("a:v1");
-    let canonical = client.canonicalize(&reference).await.unwrap();
-    let image = client.image(&canonical).await.unwrap();
+    let image = pulled(&client, &registry).await;
     assert_eq!(read_layer(&client, &image, 0).await.unwrap(), bytes);
 }
 

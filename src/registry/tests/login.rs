@@ -9,11 +9,7 @@ async fn basic_and_token_logins_work_and_tokens_are_kept() {
         registry.put_image("a", "v1", &[], &[layer(&[])]);
         registry.require(login);
         let client = login_for(&registry, "secret");
-        let canonical = client
-            .canonicalize(&registry.reference("a:v1"))
-            .await
-            .unwrap();
-        let image = client.image(&canonical).await.unwrap();
+        let image = pulled(&client, &registry).await;
         read_layer(&client, &image, 0).await.unwrap();
         let tokens = registry
             .requests()
