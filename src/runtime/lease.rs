@@ -48,30 +48,11 @@ pub const IDENTITY_PREFIX: &str = "oxolm_";
 /// The status of a write to an object that somebody else has written since it was read.
 const CONFLICT: u16 = 409;
 
-/// The times of one seat.
-#[derive(Debug, Clone, Copy)]
-struct Timing {
-    lease: Duration,
-    renew_deadline: Duration,
-    renew: Duration,
-    retry: Duration,
-}
-
-impl Timing {
-    const REAL: Self = Self {
-        lease: LEASE_DURATION,
-        renew_deadline: RENEW_DEADLINE,
-        renew: RENEW_PERIOD,
-        retry: RETRY_PERIOD,
-    };
-}
-
 /// A seat to wait for.
 #[derive(Debug, Clone)]
 pub struct Seat {
     api: Api<Lease>,
     identity: String,
-    timing: Timing,
 }
 
 /// The lease while it is ours.
@@ -145,7 +126,6 @@ impl Seat {
         Self {
             api: Api::namespaced(client, namespace),
             identity,
-            timing: Timing::REAL,
         }
     }
 
@@ -155,7 +135,7 @@ impl Seat {
         let mut news = waiting::news(self.api.clone()).boxed();
         loop {
             let since = Instant::now();
-            let attempt = tokio::time::timeout(self.timing.renew_deadline, self.attempt(&mut seen));
+            let attempt = tokio::time::timeout(RENEW_DEADLINE, self.attempt(&mut seen));
             let cannot = |error: &str| warn!(error, "cannot take the lease");
             let next = match attempt.await {
                 Ok(Ok(Attempt::Ours(lease))) => {
@@ -181,7 +161,7 @@ impl Seat {
             };
             tokio::select! {
                 () = stop.cancelled() => return None,
-                () = waiting::until_worth_asking(&mut news, &mut seen, next, self.timing.retry) => {}
+                () = waiting::until_worth_asking(&mut news, &mut seen, next, RETRY_PERIOD) => {}
             }
         }
     }
@@ -239,7 +219,7 @@ impl Seat {
         let transitions = before.and_then(|spec| spec.lease_transitions).unwrap_or(0);
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: i32::try_from(self.timing.lease.as_secs()).ok(),
+            lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
             acquire_time: kept
                 .and_then(|spec| spec.acquire_time.clone())
                 .or_else(|| Some(now.clone())),
@@ -256,9 +236,9 @@ impl Seat {
     /// Renews what was acquired, until `stop` comes (the lease is to be given back then) or it is lost.
     pub async fn keep(&self, term: Term, stop: &CancellationToken) -> Kept {
         let (mut renewed, mut known) = (term.since, Some(term.lease));
-        let mut again = renewed + self.timing.renew;
+        let mut again = renewed + RENEW_PERIOD;
         loop {
-            let lost = renewed + self.timing.renew_deadline;
+            let lost = renewed + RENEW_DEADLINE;
             tokio::select! {
                 () = stop.cancelled() => return Kept::Stopped,
                 () = tokio::time::sleep_until(again.min(lost)) => {}
@@ -269,7 +249,7 @@ impl Seat {
             match tokio::time::timeout_at(lost, self.renewal(known.take())).await {
                 Ok(Ok(Attempt::Ours(lease))) => {
                     (renewed, known) = (asked, Some(*lease));
-                    again = asked + self.timing.renew;
+                    again = asked + RENEW_PERIOD;
                     debug!("renewed the lease");
                     continue;
                 }
@@ -282,11 +262,11 @@ impl Seat {
                 ),
                 Err(_elapsed) => warn!("cannot renew the lease: the API server does not answer"),
             }
-            again = Instant::now() + self.timing.retry;
-            if renewed.elapsed() >= self.timing.renew_deadline {
+            again = Instant::now() + RETRY_PERIOD;
+            if renewed.elapsed() >= RENEW_DEADLINE {
                 return Kept::Lost(format!(
                     "could not be renewed for {} s",
-                    self.timing.renew_deadline.as_secs()
+                    RENEW_DEADLINE.as_secs()
                 ));
             }
         }
@@ -309,7 +289,7 @@ impl Seat {
                 .await
                 .map(|_| ())
         };
-        match tokio::time::timeout(self.timing.renew_deadline, released).await {
+        match tokio::time::timeout(RENEW_DEADLINE, released).await {
             Ok(Ok(())) => info!("released the lease"),
             Ok(Err(error)) => warn!(
                 error = crate::error::chain(&error as &kube::Error),

@@ -1,4 +1,4 @@
-//! One leader at a time, over a fake API server.
+//! One leader at a time, over a fake API server, in a time that passes only while all wait.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -44,17 +44,8 @@ fn only_a_change_of_holder_or_renewal_restarts_our_clock() {
     assert_eq!(seen.unchanged_for(&lease, later), Duration::ZERO);
 }
 
-/// A third of the real times: a lease holds for 5 s.
 fn seat(server: &ApiServer, wire: &Wire, name: &str) -> Seat {
-    let mut seat = Seat::new(server.client_over(wire), "system", name);
-    let real = Timing::REAL;
-    seat.timing = Timing {
-        lease: real.lease / 3,
-        renew_deadline: real.renew_deadline / 3,
-        renew: real.renew / 3,
-        retry: real.retry / 3,
-    };
-    seat
+    Seat::new(server.client_over(wire), "system", name)
 }
 
 fn server() -> ApiServer {
@@ -78,7 +69,7 @@ async fn led(seat: &Seat) -> Term {
     seat.acquire(&stop).await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_leader_that_is_cut_off_ends_before_another_begins() {
     let (server, cut_off, whole) = (server(), Wire::default(), Wire::default());
     let (first, second) = (seat(&server, &cut_off, "a"), seat(&server, &whole, "b"));
@@ -89,7 +80,7 @@ async fn a_leader_that_is_cut_off_ends_before_another_begins() {
         }
         // One renewal fails at once, the next is never answered.
         server.fail_next(&format!("PUT {LEASE}"), 503);
-        tokio::time::sleep(first.timing.renew * 3 / 2).await;
+        tokio::time::sleep(RENEW_PERIOD * 3 / 2).await;
         cut_off.cut();
         led(&second).await;
         assert_eq!(leading.load(Ordering::SeqCst), 0, "two lead");
@@ -97,7 +88,7 @@ async fn a_leader_that_is_cut_off_ends_before_another_begins() {
     tokio::join!(lead(&first, &leading), follower);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_learns_too_late_that_it_may_lead_does_not() {
     let (server, cut_off, whole) = (server(), Wire::default(), Wire::default());
     let (first, second) = (seat(&server, &cut_off, "a"), seat(&server, &whole, "b"));
@@ -105,13 +96,13 @@ async fn who_learns_too_late_that_it_may_lead_does_not() {
     // It makes the lease, and is not told.
     cut_off.cut_by(http::Method::POST);
     let follower = async {
-        tokio::time::sleep(second.timing.retry).await;
+        tokio::time::sleep(RETRY_PERIOD).await;
         let term = led(&second).await;
         cut_off.mend();
         // Whoever leads now renews; the other one sees it.
         let stop = CancellationToken::new();
         let kept = second.keep(term, &stop);
-        let until = tokio::time::sleep(second.timing.lease);
+        let until = tokio::time::sleep(LEASE_DURATION);
         tokio::select! { kept = kept => panic!("{kept:?}"), () = until => {} }
     };
     tokio::select! {
@@ -124,13 +115,13 @@ async fn who_learns_too_late_that_it_may_lead_does_not() {
 /// Keeps the lease for `periods` renewals and a half.
 async fn renewed(seat: &Seat, term: Term, periods: u32) -> Option<Kept> {
     let stop = CancellationToken::new();
-    let period = seat.timing.renew;
+    let period = RENEW_PERIOD;
     let time = period * periods + period / 2;
     let kept = tokio::time::timeout(time, seat.keep(term, &stop));
     kept.await.ok()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_renewal_is_one_request_and_who_waits_asks_nothing() {
     let (server, wire) = (server(), Wire::default());
     let (first, second) = (seat(&server, &wire, "a"), seat(&server, &wire, "b"));
@@ -138,7 +129,7 @@ async fn a_renewal_is_one_request_and_who_waits_asks_nothing() {
     tokio::select! {
         _ = led(&second) => panic!("two lead"),
         kept = async {
-            tokio::time::sleep(first.timing.renew / 2).await;
+            tokio::time::sleep(RENEW_PERIOD / 2).await;
             server.requests();
             renewed(&first, term, 3).await
         } => assert_eq!(kept, None),
@@ -147,7 +138,7 @@ async fn a_renewal_is_one_request_and_who_waits_asks_nothing() {
     assert_eq!(server.requests(), vec![renewal; 3]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_somebody_wrote_on_is_read_and_still_ours() {
     let (server, wire) = (server(), Wire::default());
     let first = seat(&server, &wire, "a");
@@ -163,7 +154,7 @@ async fn a_lease_that_somebody_wrote_on_is_read_and_still_ours() {
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_somebody_took_or_removed() {
     let (server, wire) = (server(), Wire::default());
     let first = seat(&server, &wire, "a");
@@ -181,7 +172,7 @@ async fn a_lease_that_somebody_took_or_removed() {
     assert_eq!(renewed(&first, term, 2).await, Some(lost));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn where_the_lease_cannot_be_watched_it_is_looked_at() {
     let (server, wire) = (server(), Wire::default());
     server.forbid_controller("LIST /apis/coordination.k8s.io");
@@ -190,19 +181,19 @@ async fn where_the_lease_cannot_be_watched_it_is_looked_at() {
     led(&first).await;
     let began = Instant::now();
     let release = async {
-        tokio::time::sleep(second.timing.retry / 2).await;
+        tokio::time::sleep(RETRY_PERIOD / 2).await;
         first.release().await;
     };
     tokio::join!(led(&second), release);
-    assert!(began.elapsed() <= second.timing.retry * 2);
+    assert!(began.elapsed() <= RETRY_PERIOD * 2);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_released_lease_is_taken_at_once() {
     let (server, wire) = (server(), Wire::default());
     let (first, second) = (seat(&server, &wire, "a"), seat(&server, &wire, "b"));
     led(&first).await;
-    let pause = second.timing.retry / 2;
+    let pause = RETRY_PERIOD / 2;
     let began = Instant::now();
     let release = async {
         tokio::time::sleep(pause).await;
