@@ -119,8 +119,13 @@ pub fn start(level: &str, format: LogFormat) -> Result<LogLevel, InvalidLevel> {
     Ok(level)
 }
 
+/// What libraries log of failures that are told here with their object and what to do, unless a level names them: an
+/// untrusted certificate, and a watch that is not allowed, which may well be so on purpose.
+const TOLD_BETTER: &str = "rustls_platform_verifier=off,kube_runtime::watcher=error";
+
 fn read(level: &str) -> Result<EnvFilter, InvalidLevel> {
-    EnvFilter::try_new(level).map_err(|source| InvalidLevel {
+    // Of two directives for the same target the later one counts.
+    EnvFilter::try_new(format!("{TOLD_BETTER},{level}")).map_err(|source| InvalidLevel {
         text: level.to_owned(),
         source,
     })
@@ -135,6 +140,27 @@ pub(crate) mod tests {
     /// A level that nothing follows, starting at info.
     pub(crate) fn unused() -> LogLevel {
         LogLevel::new("info", |_filter| Ok(()))
+    }
+
+    #[test]
+    fn libraries_are_silent_about_what_is_told_here_unless_they_are_named() {
+        let logs = |level: &str, names_them: bool| {
+            let subscriber = tracing_subscriber::registry().with(read(level).unwrap());
+            tracing::subscriber::with_default(subscriber, || {
+                assert!(tracing::enabled!(tracing::Level::ERROR), "{level}");
+                let tls = tracing::enabled!(target: "rustls_platform_verifier::verification::others", tracing::Level::ERROR);
+                assert_eq!(tls, names_them, "{level}");
+                let watch =
+                    tracing::enabled!(target: "kube_runtime::watcher", tracing::Level::WARN);
+                assert_eq!(watch, names_them, "{level}");
+            });
+        };
+        logs("info", false);
+        logs("error,oxolm=debug", false);
+        logs(
+            "info,kube_runtime::watcher=debug,rustls_platform_verifier=warn",
+            true,
+        );
     }
 
     #[test]
