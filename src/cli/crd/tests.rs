@@ -223,7 +223,14 @@ fn resources_in_files_decide() {
     assert!(found.is_passed(), "{found:?}");
     assert_eq!(found.crds["as.example.com"].len(), 1);
     // What is not valid today does not count.
-    assert!(report("today.yaml").unwrap().0.is_passed());
+    let (found, _) = report("today.yaml").unwrap();
+    assert!(found.is_passed());
+    let message = &found.crds["as.example.com"][0].message;
+    assert!(
+        message
+            .starts_with("storedResources: 1 of 1 not valid today already, which does not count: "),
+        "{message}"
+    );
     let (found, _) = report("bad.yaml").unwrap();
     assert!(!found.is_passed());
     assert_eq!(

@@ -15,7 +15,7 @@ impl Finding {
             return if is_removal {
                 "No resource that was looked at uses the field; whoever still writes it loses it."
             } else {
-                "All resources that were looked at pass; tell those who write others what is allowed now."
+                "No resource that was looked at and is valid today fails; tell those who write others what is allowed now."
             };
         }
         match self.check {

@@ -10,10 +10,8 @@
 //! | anything else that an error says | warning | error |
 //! | a version in which resources are stored is served no more | error, if there are any | |
 //!
-//! A resource that is not valid today does not count. A resource fails when it would not be valid any more, or would
-//! lose a value.
-
-use std::fmt::Write as _;
+//! A resource that is not valid today does not count, but is told of. A resource fails when it would not be valid any
+//! more, or would lose a value.
 
 use serde_json::Value;
 
@@ -210,6 +208,9 @@ pub struct Tally {
     looked: usize,
     failed: usize,
     named: Vec<String>,
+    /// Would fail, but are not valid today, either.
+    unsound: usize,
+    unsound_named: Vec<String>,
     undecided: Option<Gap>,
 }
 
@@ -217,6 +218,7 @@ impl Tally {
     /// Looks at one resource of the version of `read`; it can be dropped then.
     pub fn look(&mut self, kind: &str, read: &Read, resource: &Value) {
         self.looked += 1;
+        let mut is_unsound = false;
         for judge in &read.judges {
             let after = judge.new.prepared(resource);
             let problem = match judge.new.judge_prepared(&after) {
@@ -240,8 +242,8 @@ impl Tally {
             let Some(problem) = problem else {
                 continue;
             };
-            // What is not valid today does not count.
             if matches!(judge.old.judge(resource), Verdict::Invalid(_)) {
+                is_unsound = true;
                 continue;
             }
             self.failed += 1;
@@ -250,6 +252,13 @@ impl Tally {
                     .push(format!("{kind} {}: {problem}", name_of(resource)));
             }
             return;
+        }
+        if is_unsound {
+            self.unsound += 1;
+            if self.unsound_named.len() < NAMED {
+                self.unsound_named
+                    .push(format!("{kind} {}", name_of(resource)));
+            }
         }
     }
 
@@ -263,8 +272,14 @@ impl Tally {
         }
         self.looked += seen.looked;
         self.failed += seen.failed;
-        let room = NAMED.saturating_sub(self.named.len());
-        self.named.extend(seen.named.into_iter().take(room));
+        self.unsound += seen.unsound;
+        for (all, seen) in [
+            (&mut self.named, seen.named),
+            (&mut self.unsound_named, seen.unsound_named),
+        ] {
+            let room = NAMED.saturating_sub(all.len());
+            all.extend(seen.into_iter().take(room));
+        }
         self.undecided = self.undecided.take().or(seen.undecided);
     }
 
@@ -283,9 +298,15 @@ impl Tally {
     pub fn add(&mut self, other: Self) {
         self.looked = self.looked.max(other.looked);
         self.failed = self.failed.max(other.failed);
-        for name in other.named {
-            if self.named.len() < NAMED && !self.named.contains(&name) {
-                self.named.push(name);
+        self.unsound = self.unsound.max(other.unsound);
+        for (all, other) in [
+            (&mut self.named, other.named),
+            (&mut self.unsound_named, other.unsound_named),
+        ] {
+            for name in other {
+                if all.len() < NAMED && !all.contains(&name) {
+                    all.push(name);
+                }
             }
         }
         self.undecided = self.undecided.take().or(other.undecided);
@@ -339,21 +360,36 @@ pub fn conclude(
         }
     }
     concluded.sort_by_key(|finding| finding.severity);
-    if tally.failed == 0 {
+    let listed = |what: &str, count: usize, named: &[String]| {
+        let others = match count.saturating_sub(named.len()) {
+            0 => String::new(),
+            others => format!("; and {others} more"),
+        };
+        format!(
+            "{count} of {} {what}: {}{others}",
+            tally.looked,
+            named.join("; ")
+        )
+    };
+    let mut texts = Vec::new();
+    if tally.failed > 0 {
+        texts.push(listed(
+            "would not be valid or lose data",
+            tally.failed,
+            &tally.named,
+        ));
+    }
+    if tally.unsound > 0 {
+        texts.push(listed(
+            "not valid today already, which does not count",
+            tally.unsound,
+            &tally.unsound_named,
+        ));
+    }
+    if texts.is_empty() {
         return concluded;
     }
-    let others = tally.failed.saturating_sub(tally.named.len());
-    let mut text = format!(
-        "{} of {} would not be valid or lose data: {}",
-        tally.failed,
-        tally.looked,
-        tally.named.join("; ")
-    );
-    if others > 0 {
-        // Writing to a string cannot fail.
-        _ = write!(text, "; and {others} more");
-    }
-    with(concluded, said(&text))
+    with(concluded, said(&texts.join("; ")))
 }
 
 /// The finding behind the errors, if there are any; where there are none, it is no more than a warning.
@@ -488,10 +524,23 @@ mod tests {
         let old = crd(&json!({"a": {"type": "integer", "maximum": 9}}));
         let new = crd(&json!({"a": {"type": "integer", "maximum": 5}}));
         let lines = concluded(&old, &new, &[json!({"a": 10}), json!({"a": 4})]);
+        let decreased = "warning v1: ^.spec.a: maximum: maximum decreased : 9 -> 5";
+        let unsound = "1 of 2 not valid today already, which does not count: Thing n/t0";
         assert_eq!(
             lines,
-            ["warning v1: ^.spec.a: maximum: maximum decreased : 9 -> 5"]
+            [
+                format!("warning storedResources: {unsound}"),
+                decreased.to_owned()
+            ]
         );
+        let lines = concluded(&old, &new, &[json!({"a": 10}), json!({"a": 6})]);
+        assert_eq!(
+            lines[1],
+            format!(
+                "error storedResources: 1 of 2 would not be valid or lose data: Thing n/t1: spec.a: must be at most 5, is 6; {unsound}"
+            )
+        );
+        assert_eq!(concluded(&old, &new, &[json!({"a": 4})]), [decreased]);
     }
 
     #[test]
