@@ -14,6 +14,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 use super::Answer;
+use super::directory::check_new_or_empty;
 use super::source::{self, Sources};
 use crate::oci::manifest::Platform;
 use crate::oci::reference::Reference;
@@ -147,13 +148,7 @@ fn write(arguments: &Build) -> anyhow::Result<Answer> {
         fs::write(output, archive(&layout)?)
             .with_context(|| format!("cannot write {}", output.display()))?;
     } else {
-        let is_free =
-            fs::read_dir(output).map_or(!output.exists(), |mut entries| entries.next().is_none());
-        ensure!(
-            is_free,
-            "{} exists and is not an empty directory",
-            output.display()
-        );
+        check_new_or_empty(output)?;
         for (path, bytes) in &layout {
             let path = output.join(path);
             let parent = path.parent().unwrap_or(output);

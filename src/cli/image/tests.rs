@@ -94,7 +94,7 @@ fn a_layout_is_written_as_directory_or_archive() {
         write(&again)
             .unwrap_err()
             .to_string()
-            .ends_with("exists and is not an empty directory")
+            .ends_with("is not empty: name a new or an empty one")
     );
 }
 
