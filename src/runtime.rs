@@ -269,7 +269,7 @@ impl Parts {
         _ = context.set(catalogs.clone());
         let address = &catalogs.external_address;
         let certificate =
-            certificate::start(arguments, &client, &namespace, address, &serving).await?;
+            certificate::start(arguments, &client, &namespace, address, order).await?;
         let tls = Tls::of(certificate, arguments.tls_profile)?;
         let server = content::serve_catalogs(
             arguments,

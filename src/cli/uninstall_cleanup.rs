@@ -9,7 +9,7 @@ use clap::Args;
 use kube::ResourceExt;
 
 use super::Answer;
-use super::cluster::{Cluster, ClusterOptions, UnknownKind};
+use super::cluster::{ClusterOptions, UnknownKind};
 use crate::apply::certificates::release::Release;
 use crate::controller::cluster_operator;
 
@@ -17,16 +17,18 @@ use crate::controller::cluster_operator;
 ///
 /// It is refused while there are ClusterExtensions, which are named: what they installed would run on with nobody to
 /// maintain it, and they could not be deleted any more before oxolm is back. Nothing of an extension is ever touched.
+/// Where the definitions of the API are to go as well (--with-crds), ClusterCatalogs stand in the way, too: without
+/// oxolm nobody lets go of them, and the definitions would wait for that.
 ///
 /// On OpenShift the ClusterOperator of oxolm goes; left behind, it could block the cluster's updates for ever. With
-/// --tls-secret the certificate goes that oxolm made for its own servers. The chart runs this before it is uninstalled, with --check, and afterwards; without helm, run it when the Deployment is
-/// gone.
+/// --tls-secret the certificate goes that oxolm made for its own servers. The chart runs this before it is uninstalled,
+/// with --check, and afterwards; without helm, run it when the Deployment and its Pods are gone.
 ///
 /// Exit code 0: done, or nothing stands in the way; 1: there are extensions; 2: the cluster cannot be asked.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  oxolm uninstall-cleanup --check\n  oxolm uninstall-cleanup --force"
-)]
+#[command(after_help = "Examples:\n  oxolm uninstall-cleanup --check\n  \
+        kubectl delete deployment oxolm -n olmv1-system --cascade=foreground\n  \
+        oxolm uninstall-cleanup --tls-secret olmv1-system/oxolm-catalogs-self-tls")]
 pub(super) struct UninstallCleanup {
     /// Only say whether extensions stand in the way
     #[arg(long)]
@@ -34,6 +36,9 @@ pub(super) struct UninstallCleanup {
     /// Leave extensions, and what they installed, as they are
     #[arg(long)]
     force: bool,
+    /// The definitions of the API are about to go, too, so neither extensions nor catalogs can be left
+    #[arg(long, conflicts_with = "force")]
+    with_crds: bool,
     /// The Secret of `oxolm run --tls-secret`, which goes too
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = secret)]
     tls_secret: Option<(String, String)>,
@@ -45,11 +50,18 @@ pub(super) struct UninstallCleanup {
 /// Runs `oxolm uninstall-cleanup`.
 pub(super) fn run(arguments: &UninstallCleanup) -> anyhow::Result<Answer> {
     let cluster = ClusterOptions::of_context(arguments.context.as_deref()).connect()?;
-    let names = extensions(&cluster)?;
+    let names = names(cluster.extensions())?;
     let mut out = anstream::stdout();
     if !names.is_empty() && !arguments.force {
         writeln!(out, "{}", refusal(&names))?;
         return Ok(Answer::No);
+    }
+    if arguments.with_crds {
+        let catalogs = self::names(cluster.catalogs())?;
+        if !catalogs.is_empty() {
+            writeln!(out, "{}", catalogs_refusal(&catalogs))?;
+            return Ok(Answer::No);
+        }
     }
     if !names.is_empty() {
         writeln!(
@@ -102,25 +114,46 @@ fn secret(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The extensions that there are; none where their API is gone.
-fn extensions(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
-    match cluster.extensions() {
-        Ok(extensions) => Ok(extensions.iter().map(ResourceExt::name_any).collect()),
+/// The names of what there is; none where the API is gone.
+fn names<K: kube::Resource>(objects: anyhow::Result<Vec<K>>) -> anyhow::Result<Vec<String>> {
+    match objects {
+        Ok(objects) => Ok(objects.iter().map(ResourceExt::name_any).collect()),
         Err(error) if error.is::<UnknownKind>() => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
 
+/// What helm thinks of a release whose uninstall was refused.
+const AFTER_REFUSAL: &str = "Nothing was removed, but helm takes no upgrade of this release until helm rollback RELEASE \
+    REVISION, with the newest revision of helm history, has put it right.";
+
 fn refusal(names: &[String]) -> String {
-    let (count, verb) = match names.len() {
-        1 => ("1 ClusterExtension".to_owned(), "is"),
-        many => (format!("{many} ClusterExtensions"), "are"),
+    format!(
+        "oxolm cannot be removed: {}. Delete what is no longer wanted (kubectl delete clusterextension NAME) and try again; \
+         to leave it installed with nobody to maintain it, use --force (with helm: helm uninstall --no-hooks). \
+         {AFTER_REFUSAL}",
+        still_there("ClusterExtension", names)
+    )
+}
+
+fn catalogs_refusal(names: &[String]) -> String {
+    format!(
+        "oxolm cannot be removed together with its API: {}. Delete them first (kubectl delete clustercatalog --all): \
+         once oxolm is gone nobody lets go of them, and the definitions stay in deletion. Or keep the definitions (with \
+         helm: crds.keep=true). {AFTER_REFUSAL}",
+        still_there("ClusterCatalog", names)
+    )
+}
+
+fn still_there(kind: &str, names: &[String]) -> String {
+    let (plural, verb) = if names.len() == 1 {
+        ("", "is")
+    } else {
+        ("s", "are")
     };
     format!(
-        "oxolm cannot be removed: {count} {verb} still there: {}. Delete what is no longer wanted (kubectl delete \
-         clusterextension NAME) and try again; to leave it installed with nobody to maintain it, use --force (with helm: \
-         helm uninstall --no-hooks). Nothing was removed, but helm takes no upgrade of this release until helm rollback \
-         RELEASE REVISION, with the newest revision of helm history, has put it right.",
+        "{} {kind}{plural} {verb} still there: {}",
+        names.len(),
         listed(names)
     )
 }
@@ -157,6 +190,9 @@ mod tests {
             )
         );
         assert!(refusal(&names(2)).contains("2 ClusterExtensions are still there: e0, e1. "));
+        assert!(catalogs_refusal(&names(1)).starts_with(
+            "oxolm cannot be removed together with its API: 1 ClusterCatalog is still there: e0. Delete"
+        ));
         assert!(listed(&names(22)).ends_with("e19 and 2 more"));
     }
 }

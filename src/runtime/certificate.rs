@@ -26,6 +26,7 @@ use tracing::{info, warn};
 use super::RunError;
 use super::arguments::RunArguments;
 use super::gate;
+use super::stop::Stop;
 use crate::apply::certificates::release::{Pair, Release, ReleaseError};
 use crate::controller::cluster_operator;
 use crate::error::chain;
@@ -40,19 +41,20 @@ const SOON: Duration = Duration::from_secs(5);
 /// How often one look is repeated because another replica was faster.
 const ATTEMPTS: u32 = 4;
 
-/// The certificate to serve with, which keeps itself new until `stop`.
+/// The certificate to serve with, which keeps itself new: of files as long as anything is served; the shared one until the
+/// process is told to end, so that whoever removes it with oxolm removes it for good.
 pub(super) async fn start(
     arguments: &RunArguments,
     client: &Client,
     namespace: &str,
     external_address: &str,
-    stop: &CancellationToken,
+    stop: &Stop,
 ) -> Result<Arc<ServingCertificate>, RunError> {
     if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
         let (certificate, key) = (certificate.clone(), key.clone());
         let serving = ServingCertificate::load(Certificate::Files { certificate, key });
         let serving = serving?;
-        let (watched, stop) = (serving.clone(), stop.clone());
+        let (watched, stop) = (serving.clone(), stop.serving.clone());
         tokio::spawn(async move {
             tokio::select! { () = watched.watch() => {}, () = stop.cancelled() => {} }
         });
@@ -72,7 +74,7 @@ pub(super) async fn start(
             serving: serving.clone(),
             said: String::new(),
         };
-        keeper.start(stop.clone()).await;
+        keeper.start(stop.work.clone()).await;
     }
     Ok(serving)
 }
@@ -109,6 +111,7 @@ impl Keeper {
             let mut writes = pin!(self.writes());
             loop {
                 tokio::select! {
+                    biased;
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(pause) => {}
                     Some(()) = writes.next() => {}

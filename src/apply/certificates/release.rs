@@ -18,6 +18,8 @@
 
 #![expect(clippy::disallowed_types, reason = "the Secret is read and written")]
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
@@ -42,6 +44,8 @@ const AUTHORITY_LIFE: SignedDuration = SignedDuration::from_hours(10 * 365 * 24)
 /// How long clients have to take a new CA before it signs what is served, and how much of its life the certificate must
 /// have left for that.
 pub const PUBLISHED: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// The time between two looks for what is removed.
+const PAUSE: Duration = Duration::from_millis(500);
 /// How many CAs are kept; by then, the oldest is long of no use.
 const AUTHORITIES: usize = 3;
 
@@ -196,11 +200,26 @@ impl Release {
         }
     }
 
-    /// Removes the Secret; false if there is none.
+    /// Removes the Secret; false if there is none. A replica that is going may write once more, so it is looked for until
+    /// there was none twice.
     ///
     /// # Errors
     /// When it is somebody else's, or the API server refuses.
     pub async fn remove(&self) -> Result<bool, ReleaseError> {
+        let mut was_there = false;
+        let mut looks_without = 0;
+        while looks_without < 2 {
+            if looks_without > 0 {
+                tokio::time::sleep(PAUSE).await;
+            }
+            let is_gone = self.remove_once().await?;
+            was_there |= is_gone;
+            looks_without = if is_gone { 0 } else { looks_without + 1 };
+        }
+        Ok(was_there)
+    }
+
+    async fn remove_once(&self) -> Result<bool, ReleaseError> {
         if self.read().await?.is_none() {
             return Ok(false);
         }
