@@ -111,6 +111,17 @@ fn request(event: &Value) -> Request {
     }
 }
 
+/// How many requests there are from the first that writes a status to the last that does.
+pub(super) fn from_status_to_status(requests: &[Request]) -> usize {
+    let is_status = |request: &Request| request.resource.ends_with("/status");
+    let first = requests.iter().position(is_status);
+    let last = requests.iter().rposition(is_status);
+    match (first, last) {
+        (Some(first), Some(last)) => last - first + 1,
+        (None, _) | (_, None) => 0,
+    }
+}
+
 /// How many requests of each verb and kind.
 pub(super) fn print_by_kind(requests: &[Request]) {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();

@@ -57,6 +57,11 @@ pub const FOREIGN_FINALIZERS: &[&str] = &[
 
 /// Field manager of the objects of a bundle.
 pub const FIELD_MANAGER_OBJECTS: &str = "olm.operatorframework.io";
+/// Field manager of an object of a bundle from its creation until its fields are claimed, at once.
+///
+/// The API server sorts entries of the same second by manager. This one comes before `kube-controller-manager`, which
+/// writes the status of a workload within milliseconds, so the entry that is to be claimed stays the first.
+pub const FIELD_MANAGER_CREATION: &str = "creation.olm.operatorframework.io";
 /// Field manager of the revisions.
 pub const FIELD_MANAGER_REVISIONS: &str = "olm.operatorframework.io/clusterextension-controller";
 /// Field manager of webhook certificates: the Secret and the `caBundle` fields. Ours.

@@ -10,12 +10,22 @@ use std::sync::{Mutex, PoisonError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use serde_json::Value;
+use tracing::debug;
 
 use crate::api::object::Gvk;
+use crate::error::chain;
 use crate::identity::request::{RequestError, path, send};
 use crate::preflight::permissions::Resource;
 use crate::render::Provider;
 use crate::version::Version;
+
+/// A kind of each group and version of which nearly every bundle has objects.
+const USUAL: [(&str, &str); 4] = [
+    ("v1", "ServiceAccount"),
+    ("apps/v1", "Deployment"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+];
 
 /// Group and version.
 type GroupVersion = (String, String);
@@ -117,6 +127,16 @@ impl Discovery {
         Ok(found)
     }
 
+    /// Asks ahead for what nearly every bundle has, so that the first install need not.
+    pub async fn ask_ahead(&self) {
+        for (api_version, kind) in USUAL {
+            if let Err(error) = self.resource(&Gvk::new(api_version, kind)).await {
+                // Who needs it asks again, and tells what is wrong.
+                debug!(error = chain(&error), "cannot ask ahead");
+            }
+        }
+    }
+
     /// What a kind is called, as far as it is remembered.
     pub fn known(&self, gvk: &Gvk) -> Option<Resource> {
         self.lock()
@@ -205,6 +225,20 @@ mod tests {
             error.to_string(),
             "cannot discover the resources of apps/v2"
         );
+    }
+
+    #[tokio::test]
+    async fn what_was_asked_ahead_is_not_asked_again() {
+        let server = ApiServer::new();
+        let discovery = Discovery::new(server.client());
+        server.fail_next("GET /apis/apps/v1", 500);
+        discovery.ask_ahead().await;
+        assert_eq!(server.requests().len(), USUAL.len());
+        for (api_version, kind) in USUAL {
+            let found = discovery.resource(&Gvk::new(api_version, kind)).await;
+            assert!(found.unwrap().is_some());
+        }
+        assert_eq!(server.requests(), ["controller GET /apis/apps/v1"]);
     }
 
     #[tokio::test]

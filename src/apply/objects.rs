@@ -9,6 +9,8 @@
 
 mod away;
 mod error;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -196,7 +198,7 @@ impl Objects<'_> {
         let resource = self.served(&item.key).await?;
         let path = path(&resource, &item.key);
         let object = self.desired(item, &resource, None);
-        let manager = keys::FIELD_MANAGER_OBJECTS;
+        let manager = keys::FIELD_MANAGER_CREATION;
         request::create(self.client, &path, manager, &object)
             .await
             .map_err(|source| failed(&item.key, Step::Create, source))
@@ -410,14 +412,15 @@ fn failed(key: &ObjectKey, step: Step, source: RequestError) -> ObjectError {
 /// stand in the way.
 fn claim(metadata: &ObjectMeta) -> Option<Value> {
     let fields = metadata.managed_fields.clone().unwrap_or_default();
-    let is_new = fields.len() == 1;
+    let is_new = matches!(fields.as_slice(), [only] if is_of_creation(only));
     let claimed = claimed(fields)?;
     Some(if is_new {
         let entry = "/metadata/managedFields/0";
         json!([
             {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
-            {"op": "test", "path": format!("{entry}/manager"), "value": keys::FIELD_MANAGER_OBJECTS},
+            {"op": "test", "path": format!("{entry}/manager"), "value": keys::FIELD_MANAGER_CREATION},
             {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
+            {"op": "replace", "path": format!("{entry}/manager"), "value": keys::FIELD_MANAGER_OBJECTS},
             {"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"},
         ])
     } else {
@@ -430,25 +433,40 @@ fn claim(metadata: &ObjectMeta) -> Option<Value> {
 
 /// `managedFields` in which our entry is one of server-side apply; none when nothing is to be done.
 fn claimed(fields: Vec<ManagedFieldsEntry>) -> Option<Vec<ManagedFieldsEntry>> {
-    let is_own_update = |entry: &ManagedFieldsEntry| {
-        is_own_apply(&ManagedFieldsEntry {
-            operation: Some("Apply".to_owned()),
-            ..entry.clone()
-        }) && entry.operation.as_deref() == Some("Update")
-    };
-    if !fields.iter().any(is_own_update) {
+    if !fields.iter().any(is_unclaimed) {
         return None;
     }
     let has_apply = fields.iter().any(is_own_apply);
     let claimed = fields
         .into_iter()
-        .filter_map(|entry| match (is_own_update(&entry), has_apply) {
+        .filter_map(|entry| match (is_unclaimed(&entry), has_apply) {
             (false, _) => Some(entry),
             (true, true) => None,
-            (true, false) => Some(ManagedFieldsEntry {
-                operation: Some("Apply".to_owned()),
-                ..entry
-            }),
+            (true, false) => Some(as_own_apply(&entry)),
         });
     Some(claimed.collect())
+}
+
+/// Whether an entry is ours, and no server-side apply.
+fn is_unclaimed(entry: &ManagedFieldsEntry) -> bool {
+    let is_own = is_of_creation(entry) || is_own_apply(&as_own_apply(entry));
+    is_own && entry.operation.as_deref() == Some("Update")
+}
+
+fn is_of_creation(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(keys::FIELD_MANAGER_CREATION)
+}
+
+/// An entry of ours, as one of server-side apply.
+fn as_own_apply(entry: &ManagedFieldsEntry) -> ManagedFieldsEntry {
+    let manager = if is_of_creation(entry) {
+        Some(keys::FIELD_MANAGER_OBJECTS.to_owned())
+    } else {
+        entry.manager.clone()
+    };
+    ManagedFieldsEntry {
+        manager,
+        operation: Some("Apply".to_owned()),
+        ..entry.clone()
+    }
 }

@@ -12,8 +12,10 @@ use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 
+use self::content::Placed;
 use crate::api::{GROUP, VERSION, keys};
 use crate::apply::objects::metadata_of;
+use crate::apply::secrets::handover::Handover;
 use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, RequestError, path};
 use crate::revision::pack::{PackError, Packed, pack};
@@ -32,6 +34,8 @@ pub struct Revisions<'a> {
     pub client: &'a Client,
     /// Where the Secrets are.
     pub system_namespace: &'a str,
+    /// Who applies a new revision gets its Secrets here.
+    pub handover: &'a Handover,
 }
 
 impl std::fmt::Debug for Revisions<'_> {
@@ -314,8 +318,10 @@ impl Revisions<'_> {
                 &marks,
             )
             .map_err(RevisionError::Pack)?;
+            let placed = self.place(&name, &packed.secrets).await?;
+            let giving = (placed == Placed::Anew).then(|| self.handover.announce(&name));
             if let Some(owner) = self.try_create(number, &name, desired, &packed).await? {
-                self.finish(&name, &packed, &owner).await?;
+                self.finish(&name, packed, &owner, giving).await?;
                 return Ok(Ensured::Created { name, number });
             }
             self.drop_secrets(&name, &[]).await?;
@@ -330,7 +336,7 @@ impl Revisions<'_> {
         Err(RevisionError::Squatted { name })
     }
 
-    /// Writes Secrets and `ClusterObjectSet`; none when the name is somebody else's.
+    /// Writes the `ClusterObjectSet`; none when the name is somebody else's.
     async fn try_create(
         &self,
         number: i64,
@@ -342,7 +348,6 @@ impl Revisions<'_> {
             name: name.to_owned(),
             source,
         };
-        self.place(name, &packed.secrets).await?;
         let set = desired.object_set(name, number, packed.phases.clone());
         let url = path(GROUP, VERSION, None, PLURAL);
         let manager = keys::FIELD_MANAGER_REVISIONS;

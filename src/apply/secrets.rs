@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_types, reason = "reads and writes Secrets")]
 
 mod error;
+pub mod handover;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,6 +49,8 @@ pub struct Reader<'a> {
     pub account: &'a Client,
     /// The namespace that oxolm runs in.
     pub system_namespace: &'a str,
+    /// Of the system namespace, what need not be read: this process has written it just now.
+    pub given: Vec<Secret>,
 }
 
 impl std::fmt::Debug for Reader<'_> {
@@ -143,7 +146,11 @@ impl Reader<'_> {
 
     /// Every Secret that `set` refers to, read once.
     async fn secrets(&self, set: &ClusterObjectSet) -> Result<Secrets, ContentError> {
-        let mut secrets = Secrets::new();
+        let given = self.given.iter().map(|secret| {
+            let place = (self.system_namespace.to_owned(), secret.name_any());
+            (place, Some(secret.clone()))
+        });
+        let mut secrets: Secrets = given.collect();
         for phase in &set.spec.phases {
             for reference in phase
                 .objects

@@ -56,6 +56,7 @@ pub async fn survey(
         own: client,
         account: client,
         system_namespace,
+        given: Vec::new(),
     };
     let content = reader.resolve(set).await?.content;
     let discovery = Discovery::new(client.clone());

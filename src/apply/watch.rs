@@ -184,6 +184,8 @@ pub struct DriftWatches {
     kinds: Arc<Mutex<Kinds>>,
     /// Whether watches that were denied are about to be tried again.
     is_retrying: Arc<AtomicBool>,
+    /// Whether the API server is not known to refuse it to send a list as the first events of a watch.
+    is_streaming: Arc<AtomicBool>,
     patience: Patience,
 }
 
@@ -216,6 +218,7 @@ impl DriftWatches {
             triggers,
             kinds: Arc::default(),
             is_retrying: Arc::default(),
+            is_streaming: Arc::new(AtomicBool::new(true)),
             patience: PATIENCE,
         };
         (watches, receiver)
@@ -236,6 +239,7 @@ impl DriftWatches {
             resource,
             is_probed,
             denied_for: self.patience.denied,
+            is_streaming: &self.is_streaming,
             triggers: &self.triggers,
         };
         if start.is_blind(&mut kinds, Scope::Controller, &self.client) {
@@ -347,6 +351,7 @@ struct Start<'a> {
     resource: &'a Resource,
     is_probed: bool,
     denied_for: Duration,
+    is_streaming: &'a Arc<AtomicBool>,
     triggers: &'a mpsc::UnboundedSender<String>,
 }
 
@@ -374,6 +379,7 @@ impl Start<'_> {
             gvk: self.gvk.clone(),
             scope: scope.clone(),
             state: state.clone(),
+            is_streaming: self.is_streaming.clone(),
             triggers: self.triggers.clone(),
         };
         let task = tokio::spawn(watch.run(client.clone(), self.resource.clone())).abort_handle();

@@ -39,6 +39,7 @@ use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
 use crate::apply::discovery::Discovery;
 use crate::apply::permissions::Preflight;
 use crate::apply::revisions::Revisions;
+use crate::apply::secrets::handover::Handover;
 use crate::controller::cluster_operator::Known;
 use crate::controller::informer::Informer;
 use crate::controller::next::Next;
@@ -72,6 +73,8 @@ pub struct Context {
     pub served: Served,
     /// Brings images to disk.
     pub fetcher: Fetcher,
+    /// The Secrets of revisions that were made just now.
+    pub handover: Arc<Handover>,
     /// Where the content of revisions is kept.
     pub system_namespace: String,
     /// What kinds are called.
@@ -107,6 +110,7 @@ impl Context {
         Revisions {
             client: &self.client,
             system_namespace: &self.system_namespace,
+            handover: &self.handover,
         }
     }
 }

@@ -28,6 +28,7 @@ use crate::api::{ClusterObjectSet, ClusterObjectSetStatus, GROUP, VERSION, keys}
 use crate::apply::discovery::Discovery;
 use crate::apply::permissions::Preflight;
 use crate::apply::revisions::{RevisionError, Revisions};
+use crate::apply::secrets::handover::Handover;
 use crate::apply::teardown::CrdDeletion;
 use crate::apply::watch::DriftWatches;
 use crate::controller::informer::Informer;
@@ -78,6 +79,8 @@ pub struct Context {
     pub watches: Arc<DriftWatches>,
     /// Who passed the permission preflight.
     pub preflight: Arc<Preflight>,
+    /// The Secrets of revisions that were made just now.
+    pub handover: Arc<Handover>,
     /// How the last pass left things.
     pub memory: Memory,
     /// The namespace that oxolm runs in, which holds the Secrets of revisions.
@@ -102,6 +105,7 @@ impl Context {
         Revisions {
             client: &self.client,
             system_namespace: &self.system_namespace,
+            handover: &self.handover,
         }
     }
 }

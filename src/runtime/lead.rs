@@ -19,6 +19,7 @@ use crate::api::policy::Settings;
 use crate::api::{ClusterExtension, ClusterObjectSet};
 use crate::apply::discovery::Discovery;
 use crate::apply::permissions::Preflight;
+use crate::apply::secrets::handover::Handover;
 use crate::apply::watch::DriftWatches;
 use crate::controller::informer::Informer;
 use crate::controller::metrics::Controller;
@@ -179,7 +180,10 @@ impl Parts {
                 .unwrap_or_default(),
         );
         let discovery = Arc::new(Discovery::new(client.clone()));
+        let asking = discovery.clone();
+        tasks.spawn(async move { asking.ask_ahead().await });
         let preflight = Arc::new(Preflight::default());
+        let handover = Arc::new(Handover::default());
         let (watches, drifted) = DriftWatches::new(client.clone());
         let watches = Arc::new(watches);
         tasks.spawn(wake_on_accounts(
@@ -201,6 +205,7 @@ impl Parts {
             discovery: discovery.clone(),
             watches: watches.clone(),
             preflight: preflight.clone(),
+            handover: handover.clone(),
             memory: cluster_object_set::memory::Memory::default(),
             system_namespace: self.namespace.clone(),
             crd_deletion: arguments.crd_deletion.into(),
@@ -214,6 +219,7 @@ impl Parts {
             sets: set_informer.clone(),
             served: catalogs.served.clone(),
             fetcher: catalogs.fetcher.clone(),
+            handover,
             system_namespace: self.namespace,
             discovery: discovery.clone(),
             accounts,

@@ -43,12 +43,18 @@ pub fn between(before: &[Condition], after: &[Condition]) -> Vec<Transition> {
         .collect()
 }
 
-/// What of [`between`] there is to tell of an extension: a step to a lower version is no upgrade.
+/// What of [`between`] there is to tell of an extension: the same news not twice, and a step to a lower version is no
+/// upgrade.
 pub fn of_extension(
     before: &ClusterExtensionStatus,
     after: &ClusterExtensionStatus,
 ) -> Vec<Transition> {
     let mut transitions = between(&before.conditions, &after.conditions);
+    let is_bundle = |one: &Transition| matches!(one.reason.as_str(), "Installed" | "Upgraded");
+    if transitions.iter().any(is_bundle) {
+        // Who is told that it is installed knows that it has rolled out and is available.
+        transitions.retain(|one| !matches!(one.reason.as_str(), "Succeeded" | "Available"));
+    }
     let (from, to) = (version(before), version(after));
     if from.zip(to).is_some_and(|(from, to)| to < from) {
         let upgrades = transitions.iter_mut();
@@ -214,6 +220,47 @@ mod tests {
             let told: Vec<_> = told.iter().map(|told| told.reason.as_str()).collect();
             assert_eq!(told, [reason], "{from:?} {to:?}");
         }
+    }
+
+    #[test]
+    fn what_is_installed_is_known_to_be_rolled_out_and_available() {
+        let status = |is_installed: bool| {
+            use ConditionType::{Available, Installed, Progressing};
+            let mut conditions = Conditions::of(&[], Some(1), Timestamp::UNIX_EPOCH);
+            let (done, rolling) = (Reason::Succeeded, Reason::RollingOut);
+            let reason = if is_installed { done } else { rolling };
+            let is_true = ConditionStatus::True;
+            conditions.set(
+                Progressing,
+                is_true,
+                reason,
+                "Revision 1.0.0 has rolled out.",
+            );
+            conditions.set(
+                Available,
+                is_true,
+                Reason::ProbesSucceeded,
+                "Objects are available.",
+            );
+            if is_installed {
+                conditions.set(Installed, is_true, done, "Installed bundle a successfully");
+            }
+            ClusterExtensionStatus {
+                conditions: conditions.finish(),
+                ..ClusterExtensionStatus::default()
+            }
+        };
+        let told = |before: &ClusterExtensionStatus, after: &ClusterExtensionStatus| {
+            let told = of_extension(before, after).into_iter();
+            told.map(|one| one.reason).collect::<Vec<_>>()
+        };
+        let nothing = ClusterExtensionStatus::default();
+        assert_eq!(told(&nothing, &status(true)), ["Installed"]);
+        assert_eq!(told(&nothing, &status(false)), ["RollingOut", "Available"]);
+        // After trouble, nothing but that it is over.
+        let mut troubled = status(true);
+        troubled.conditions.retain(|one| one.type_ == "Installed");
+        assert_eq!(told(&troubled, &status(true)), ["Succeeded", "Available"]);
     }
 
     #[test]

@@ -225,6 +225,11 @@ impl ApiServer {
         self.state().incomplete = Some(allowed);
     }
 
+    /// Lets watches begin with a list, as newer servers do.
+    pub(crate) fn stream_lists(&self) {
+        self.state().streams_lists = true;
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
@@ -291,6 +296,11 @@ impl Call {
 
     fn is_watch(&self) -> bool {
         self.query.get("watch").is_some_and(|watch| watch == "true")
+    }
+
+    fn wants_list_first(&self) -> bool {
+        let wish = self.query.get("sendInitialEvents");
+        self.is_watch() && wish.is_some_and(|wish| wish == "true")
     }
 
     fn line(&self) -> String {

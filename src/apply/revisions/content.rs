@@ -5,12 +5,14 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DeleteParams;
 use serde_json::json;
+use tokio::sync::oneshot;
 
 use super::{PLURAL, RevisionError, Revisions};
 use crate::api::cluster_object_set::LifecycleState;
 use crate::api::{GROUP, VERSION, keys};
 use crate::apply::objects::metadata_of;
 use crate::apply::secrets;
+use crate::apply::secrets::handover::Given;
 use crate::identity::request::{self, RequestError, path};
 use crate::revision::Revision;
 use crate::revision::name::label_value;
@@ -19,20 +21,36 @@ use crate::revision::pack::Packed;
 /// How often a Secret is made anew in one pass.
 const PLACED: usize = 3;
 
+/// How Secrets came to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Placed {
+    /// All were made just now.
+    Anew,
+    /// One was there, and is what its name says unless somebody else made it.
+    Before,
+}
+
 impl Revisions<'_> {
     /// Creates the Secrets of revision `name`, without owner.
     ///
     /// One that is there already is what it should be: its name holds a hash of its data. But if its owner is gone, a
     /// revision of the same name and content has just been taken down: the garbage collector is about to delete it, so
     /// it is made anew.
-    pub(super) async fn place(&self, name: &str, wanted: &[Secret]) -> Result<(), RevisionError> {
+    pub(super) async fn place(
+        &self,
+        name: &str,
+        wanted: &[Secret],
+    ) -> Result<Placed, RevisionError> {
+        let mut all = Placed::Anew;
         for secret in wanted {
-            self.place_one(name, secret).await?;
+            if self.place_one(name, secret).await? == Placed::Before {
+                all = Placed::Before;
+            }
         }
-        Ok(())
+        Ok(all)
     }
 
-    async fn place_one(&self, name: &str, wanted: &Secret) -> Result<(), RevisionError> {
+    async fn place_one(&self, name: &str, wanted: &Secret) -> Result<Placed, RevisionError> {
         let failed = |source| RevisionError::Create {
             name: name.to_owned(),
             source,
@@ -40,14 +58,14 @@ impl Revisions<'_> {
         for _ in 0..PLACED {
             let created = secrets::create(self.client, wanted).await;
             let Some(found) = created.map_err(failed)? else {
-                return Ok(());
+                return Ok(Placed::Anew);
             };
             let metadata = metadata_of(&found);
             let owners = metadata.owner_references.unwrap_or_default();
             if metadata.deletion_timestamp.is_none()
                 && (owners.is_empty() || self.is_among(name, &owners).await.map_err(failed)?)
             {
-                return Ok(());
+                return Ok(Placed::Before);
             }
             secrets::remove(self.client, &found).await.map_err(failed)?;
         }
@@ -65,12 +83,14 @@ impl Revisions<'_> {
         Ok(uid.is_some_and(|uid| owners.iter().any(|owner| owner.uid == uid)))
     }
 
-    /// Gives the Secrets their owner, and removes those that an interrupted attempt with other content left.
+    /// Gives the Secrets their owner, hands them over, and removes those that an interrupted attempt with other content
+    /// left.
     pub(super) async fn finish(
         &self,
         name: &str,
-        packed: &Packed,
+        packed: Packed,
         owner: &OwnerReference,
+        giving: Option<oneshot::Sender<Given>>,
     ) -> Result<(), RevisionError> {
         let names: Vec<String> = packed
             .secrets
@@ -83,6 +103,15 @@ impl Revisions<'_> {
                 name: name.to_owned(),
                 source,
             })?;
+        if let Some(giving) = giving {
+            let mut secrets = packed.secrets;
+            for secret in &mut secrets {
+                secret.metadata.owner_references = Some(vec![owner.clone()]);
+            }
+            let uid = owner.uid.clone();
+            // Who would take them may have given up: then they are read.
+            _ = giving.send(Given { uid, secrets });
+        }
         let patch = json!({"metadata": {"uid": owner.uid, "managedFields": request::no_record()}});
         self.patch(name, patch).await?;
         self.drop_secrets(name, &names).await

@@ -43,6 +43,7 @@ async fn resolve(server: &ApiServer, set: &ClusterObjectSet) -> Result<Resolved,
         own: &server.client(),
         account: &identity.client_for(&account).unwrap(),
         system_namespace: "system",
+        given: Vec::new(),
     };
     reader.resolve(set).await
 }

@@ -3,10 +3,12 @@
 #![expect(clippy::disallowed_types, reason = "a watch needs a client")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use futures::stream::BoxStream;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, PartialObjectMeta};
 use kube::core::GroupVersionKind;
@@ -24,6 +26,9 @@ use crate::preflight::permissions::Resource;
 /// How long a watch that worked may be denied before that is believed: an API server that has just started denies
 /// everything until it knows the roles.
 const BELIEVED_AFTER: Duration = Duration::from_mins(1);
+
+/// What an API server answers that does not stream lists, as those before 1.32 do not unless they are told to.
+const UNPROCESSABLE: u16 = 422;
 
 /// Namespace (empty: cluster-scoped) and name.
 type Place = (String, String);
@@ -149,10 +154,13 @@ pub(super) struct Watch {
     pub(super) gvk: Gvk,
     pub(super) scope: Scope,
     pub(super) state: Arc<Mutex<State>>,
+    /// Whether the API server is not known to refuse it to stream lists.
+    pub(super) is_streaming: Arc<AtomicBool>,
     pub(super) triggers: mpsc::UnboundedSender<String>,
 }
 
 type Watched = PartialObjectMeta<DynamicObject>;
+type Events = BoxStream<'static, watcher::Result<Event<Watched>>>;
 
 impl Watch {
     pub(super) async fn run(self, client: Client, resource: Resource) {
@@ -162,12 +170,9 @@ impl Watch {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
         };
-        let config = watcher::Config::default().labels(&format!(
-            "{}={}",
-            keys::MANAGED_BY,
-            keys::MANAGED_BY_OLM
-        ));
-        let mut events = watcher::watcher(api, config).default_backoff().boxed();
+        let mut streams_list =
+            is_of_kubernetes(&self.gvk) && self.is_streaming.load(Ordering::Relaxed);
+        let mut events = events(api.clone(), streams_list);
         let mut listed = BTreeMap::new();
         let mut denied = None;
         while let Some(event) = events.next().await {
@@ -188,6 +193,12 @@ impl Watch {
                 }
                 Err(error) => {
                     let code = code_of(&error);
+                    if streams_list && code == UNPROCESSABLE {
+                        self.is_streaming.store(false, Ordering::Relaxed);
+                        streams_list = false;
+                        events = self::events(api.clone(), streams_list);
+                        continue;
+                    }
                     if code != 403 && code != 404 {
                         debug!(gvk = %self.gvk, %error, "drift watch is interrupted");
                         continue;
@@ -289,6 +300,24 @@ impl Watch {
     fn trigger(&self, names: BTreeSet<String>) {
         trigger(&self.triggers, names);
     }
+}
+
+/// What happens to objects with our label; `streams_list`: a list costs no request of its own.
+fn events(api: Api<Watched>, streams_list: bool) -> Events {
+    let label = format!("{}={}", keys::MANAGED_BY, keys::MANAGED_BY_OLM);
+    let config = watcher::Config::default().labels(&label);
+    let config = if streams_list {
+        config.streaming_lists()
+    } else {
+        config
+    };
+    watcher::watcher(api, config).default_backoff().boxed()
+}
+
+/// Whether a kind is Kubernetes' own. Only of its API server it is known that it either streams a list or says that it
+/// does not: one that is asked in its stead for kinds of another group may ignore the wish.
+fn is_of_kubernetes(gvk: &Gvk) -> bool {
+    !gvk.group.contains('.') || gvk.group.ends_with(".k8s.io")
 }
 
 /// Wakes revisions.

@@ -102,6 +102,82 @@ async fn what_others_do_triggers_the_owner_and_what_we_do_does_not() {
     assert_eq!(watches.view(&key(), &account()), View::Absent);
 }
 
+#[tokio::test]
+async fn a_list_costs_no_request_where_the_server_sends_it_with_the_watch() {
+    let server = ApiServer::new();
+    server.stream_lists();
+    let (watches, mut triggers) = DriftWatches::new(server.client());
+    let ours = server.add(&config_map("a", "e-1"));
+    ensure(&server, &watches, false);
+    while watches.view(&key(), &account()) != View::Present(seen(&ours)) {
+        tokio::task::yield_now().await;
+    }
+    while triggers.try_recv().is_ok() {}
+    server.edit(
+        "/api/v1/namespaces/n/configmaps/a",
+        &json!({"data": {"a": "2"}}),
+    );
+    assert_eq!(next(&mut triggers).await, "e-1");
+    let asked: Vec<String> = server.log().into_iter().map(|one| one.line).collect();
+    assert_eq!(asked, ["WATCH /api/v1/configmaps"]);
+}
+
+#[tokio::test]
+async fn where_the_server_does_not_it_is_asked_once() {
+    let server = ApiServer::new();
+    let (watches, _triggers) = DriftWatches::new(server.client());
+    let mut secret = config_map("a", "e-1");
+    secret["kind"] = json!("Secret");
+    let secrets = Resource {
+        plural: "secrets".into(),
+        ..resource()
+    };
+    for (key, resource) in [
+        (key(), resource()),
+        (ObjectKey::of(&secret).unwrap(), secrets),
+    ] {
+        ensure_kind(&server, &watches, &key, &resource, false);
+        while watches.view(&key, &account()) == View::NotYet {
+            tokio::task::yield_now().await;
+        }
+    }
+    let log = server.log();
+    let refused = log.iter().filter(|one| one.code == 422).count();
+    assert_eq!(refused, 1);
+    let listed = log
+        .iter()
+        .filter(|one| one.line.starts_with("LIST"))
+        .count();
+    assert_eq!(listed, 2);
+}
+
+/// Only Kubernetes' own API server is known to say that it does not stream lists.
+#[tokio::test]
+async fn kinds_of_other_groups_are_listed() {
+    let server = ApiServer::new();
+    server.stream_lists();
+    server.add(&json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.g.example.com"},
+        "spec": {"group": "g.example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1"}]},
+    }));
+    let (watches, _triggers) = DriftWatches::new(server.client());
+    let mut thing = config_map("a", "e-1");
+    (thing["apiVersion"], thing["kind"]) = (json!("g.example.com/v1"), json!("Thing"));
+    let key = ObjectKey::of(&thing).unwrap();
+    let resource = Resource {
+        group: key.gvk.group.clone(),
+        plural: "things".into(),
+        ..resource()
+    };
+    ensure_kind(&server, &watches, &key, &resource, false);
+    while watches.view(&key, &account()) == View::NotYet {
+        tokio::task::yield_now().await;
+    }
+    let lines = server.log().into_iter().map(|one| one.line);
+    let lists: Vec<String> = lines.filter(|line| line.starts_with("LIST")).collect();
+    assert_eq!(lists, ["LIST /apis/g.example.com/v1/things"]);
+}
+
 const NAMESPACED: &str = "LIST /api/v1/namespaces/n/configmaps";
 
 /// A server where the controller may not watch `ConfigMap`s.

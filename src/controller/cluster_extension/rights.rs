@@ -60,6 +60,7 @@ impl Wish {
             own: &ctx.client,
             account: &account,
             system_namespace: &ctx.system_namespace,
+            given: Vec::new(),
         };
         // Content that cannot be read, or was tampered with, is told by its own revision.
         let Ok(resolved) = reader.resolve(&set).await else {

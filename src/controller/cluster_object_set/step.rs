@@ -307,7 +307,9 @@ impl<'a> Work<'a> {
     }
 
     async fn read(&self) -> Result<secrets::Resolved, ContentError> {
+        let (name, uid) = (self.set.name_any(), &self.claim.uid);
         let reader = Reader {
+            given: self.ctx.handover.take(&name, uid).await,
             own: &self.ctx.client,
             account: &self.client,
             system_namespace: &self.ctx.system_namespace,

@@ -71,6 +71,8 @@ pub(super) struct State {
     version: u64,
     events: Vec<Event>,
     pub(super) watches: Vec<Watch>,
+    /// Whether a watch may begin with a list.
+    pub(super) streams_lists: bool,
 }
 
 type Answer = Result<Response<Body>, Refusal>;
@@ -206,6 +208,7 @@ impl State {
             version: 100,
             events: Vec::new(),
             watches: Vec::new(),
+            streams_lists: false,
         }
     }
 
@@ -227,6 +230,10 @@ impl State {
             return Err(Refusal::new(404, "NotFound", "404 page not found"));
         };
         match (call.method.clone(), &target.name) {
+            (Method::GET, None) if call.wants_list_first() && !self.streams_lists => {
+                let message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+                Err(Refusal::new(422, "Invalid", message))
+            }
             (Method::GET, None) if call.is_watch() => Ok(self.watch(call)),
             (Method::GET, None) => Ok(ok(&self.list(call, &kind))),
             (Method::GET, Some(_)) => self.read(target).map(|object| ok(&object)),
@@ -304,11 +311,39 @@ impl State {
             is_metadata_only: call.is_metadata_only,
             events: sender,
         };
-        for event in self.events.iter().filter(|event| event.version > from) {
-            watch.send(event);
+        if call.wants_list_first() {
+            self.send_list(&watch);
+        } else {
+            for event in self.events.iter().filter(|event| event.version > from) {
+                watch.send(event);
+            }
         }
         self.watches.push(watch);
         stream(receiver)
+    }
+
+    /// Everything that there is, and a bookmark that says so.
+    fn send_list(&self, watch: &Watch) {
+        for (path, object) in &self.objects {
+            watch.send(&Event {
+                kind: "ADDED",
+                object: object.clone(),
+                version: self.version,
+                path: path.clone(),
+            });
+        }
+        let mut bookmark = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata"});
+        bookmark["metadata"] = json!({
+            "resourceVersion": self.version.to_string(), "annotations": {"k8s.io/initial-events-end": "true"},
+        });
+        let end = Event {
+            kind: "BOOKMARK",
+            object: bookmark,
+            version: self.version,
+            path: String::new(),
+        };
+        // Whoever stopped watching needs no end.
+        _ = watch.events.unbounded_send(end);
     }
 
     fn create(&mut self, call: &Call, kind: &Kind) -> Result<Value, Refusal> {
