@@ -38,7 +38,15 @@ use crate::runtime::arguments::RunArguments;
 
 /// A package manager for Kubernetes operators: the OLM v1 API in one binary.
 #[derive(Debug, Parser)]
-#[command(name = "oxolm", version, about, max_term_width = 100)]
+#[command(
+    name = "oxolm",
+    version,
+    about,
+    max_term_width = 100,
+    after_help = "Examples:\n  oxolm status\n  \
+        oxolm resolve my-operator --cluster\n  \
+        oxolm new my-operator --cluster --namespace my-operator | kubectl apply -f -"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -108,3 +116,6 @@ pub fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,12 @@ use super::Answer;
 
 /// Look into bundles, and check them.
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        oxolm bundle show quay.io/me/my-bundle:v1.1.0\n  \
+        oxolm bundle validate ./my-bundle"
+)]
 pub(super) struct Bundle {
     #[command(subcommand)]
     command: Command,

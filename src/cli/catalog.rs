@@ -32,7 +32,12 @@ use crate::fbc::package::PackageContents;
 /// Exit codes of all: 0 yes or done; 1 no: the server would refuse the content, there is no such package, there are
 /// findings or differences; 2 SRC cannot be used.
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        oxolm catalog list quay.io/operatorhubio/catalog:latest\n  \
+        oxolm catalog validate ./my-catalog"
+)]
 pub(super) struct Catalog {
     #[command(subcommand)]
     command: Command,

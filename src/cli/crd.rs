@@ -25,7 +25,11 @@ use crate::preflight::crd_upgrade::{self, Definition, Finding, Pool};
 
 /// Check custom resource definitions (CRDs) of bundles.
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        oxolm crd check --cluster quay.io/me/my-bundle:v1.1.0"
+)]
 pub(super) struct Crd {
     #[command(subcommand)]
     command: Command,

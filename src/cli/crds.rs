@@ -14,9 +14,10 @@ use super::Answer;
 use crate::api::crd;
 
 /// Print the definitions (CRDs) of the API, or write them to a directory.
-///
-/// `oxolm crds | kubectl apply --server-side -f -` installs them.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  oxolm crds | kubectl apply --server-side -f -\n  oxolm crds --directory definitions"
+)]
 pub(super) struct Crds {
     /// Write one file per kind to this directory instead of printing them as one stream.
     #[arg(short, long, value_name = "DIR")]

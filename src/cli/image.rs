@@ -56,7 +56,11 @@ const BUNDLE_LABELS: [(&str, &str); 3] = [
 ///
 /// The same files always make the same image: one layer, sorted, without times and owners.
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        oxolm image push ./my-catalog registry.example.com/my-catalog:v1 --kind catalog"
+)]
 pub(super) struct Image {
     #[command(subcommand)]
     command: Command,

@@ -17,7 +17,11 @@ use crate::version::skip_range::SkipRange;
 
 /// Check and explain version ranges.
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        oxolm range check '^1.2' 1.2.0 2.0.0"
+)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -38,7 +42,12 @@ enum Command {
 /// `--batch` reads one question per line, {"id","language":"spec"|"skip-range","range","version"?}, and answers each with
 /// {"id","valid","admitted","matches","canonical","error"}.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Examples:\n  \
+        oxolm range check '>=1.0 <2.0' 1.5.0 2.0.0\n  \
+        oxolm range check --language skip-range '<1.2.0' 1.1.0"
+)]
 struct Check {
     /// The range; it may begin with a hyphen
     #[arg(allow_hyphen_values = true, required_unless_present = "batch")]
@@ -61,6 +70,7 @@ struct Check {
 ///
 /// Exit code 0, or 2 when the range cannot be read.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  oxolm range explain '~1.2 || ^3'")]
 struct Explain {
     /// The range; it may begin with a hyphen
     #[arg(allow_hyphen_values = true)]

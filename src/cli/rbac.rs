@@ -13,7 +13,11 @@ use super::objects::{Form, answer, json_list, yaml_stream};
 
 /// Tell which rights an account needs to install a bundle.
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        oxolm rbac generate ./my-bundle --namespace my-operator --service-account installer"
+)]
 pub(super) struct Rbac {
     #[command(subcommand)]
     command: Command,

@@ -35,7 +35,13 @@ use crate::resolve::{Installed, MajorUpgrades, Query, UpgradePolicy, report, sel
 /// "availability","serving","cached"}]}, and answers each with {"id","bundle","version","release","catalog",
 /// "deprecation":[{"schema","name","message"}]} or {"id","error":{"reason","message"}}.
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        oxolm resolve my-operator --catalog ./my-catalog --version '>=1.0' --installed my-operator.v1.0.0@1.0.0\n  \
+        oxolm resolve my-operator --cluster\n  \
+        oxolm resolve --extension my-operator --version 2.x"
+)]
 pub(super) struct Resolve {
     /// The package
     #[arg(required_unless_present_any = ["batch", "extension"])]
