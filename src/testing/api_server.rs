@@ -12,6 +12,7 @@
 
 mod faults;
 mod fields;
+mod kinds;
 mod objects;
 mod reviews;
 
