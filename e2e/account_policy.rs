@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use self::attempts::{Attempt, Write, default_attempts, extension_attempts, revision_attempts};
 use self::people::{EXTENSION, PEOPLE, REVISION};
-use crate::harness::cluster::{RELEASE, SYSTEM_NAMESPACE};
+use crate::harness::release::{RELEASE, SYSTEM_NAMESPACE};
 use crate::harness::{Cluster, Outcome, objects};
 
 /// How long the API server may take to notice a changed policy.

@@ -20,9 +20,9 @@ use oxolm::api::ClusterCatalog;
 use oxolm::api::condition::{self, ConditionType};
 use serde_json::{Value, json};
 
-use crate::harness::cluster::{RELEASE, SYSTEM_NAMESPACE};
 use crate::harness::controller::entrance;
 use crate::harness::package::{Bundle, entry};
+use crate::harness::release::{RELEASE, SYSTEM_NAMESPACE};
 use crate::harness::stage::Stage;
 use crate::harness::{Cluster, Outcome};
 

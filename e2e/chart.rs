@@ -17,9 +17,10 @@ use kube::core::GroupVersionKind;
 use oxolm::api::condition::ConditionType;
 use serde_json::Value;
 
-use crate::harness::cluster::{RELEASE, SYSTEM_NAMESPACE, helm, install_chart};
+use crate::harness::cluster::{helm, install_chart};
 use crate::harness::controller::{entrance, kubeconfig};
 use crate::harness::package::Bundle;
+use crate::harness::release::{RELEASE, SYSTEM_NAMESPACE};
 use crate::harness::stage::Stage;
 use crate::harness::wait::shape;
 use crate::harness::{Cluster, Outcome, objects};

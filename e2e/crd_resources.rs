@@ -3,6 +3,7 @@
 
 mod edges;
 mod generate;
+mod rules;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -95,12 +96,12 @@ pub(crate) async fn edges(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
         schemas.insert(format!("x{index}"), schema);
         values.insert(format!("x{index}"), some);
     }
-    let rules = edges::RULES.iter().map(|rule| json!({"rule": rule}));
-    for (index, validation) in rules.chain(edges::validations()).enumerate() {
-        let mut schema = edges::object();
+    let rules = rules::RULES.iter().map(|rule| json!({"rule": rule}));
+    for (index, validation) in rules.chain(rules::validations()).enumerate() {
+        let mut schema = rules::object();
         schema["x-kubernetes-validations"] = json!([validation]);
         schemas.insert(format!("r{index}"), schema);
-        values.insert(format!("r{index}"), edges::objects());
+        values.insert(format!("r{index}"), rules::objects());
     }
     let all: Vec<Value> = schemas.values().cloned().collect();
     // One CRD of all rules would cost more than the API server allows.

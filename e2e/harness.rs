@@ -7,6 +7,7 @@ pub(crate) mod controller;
 pub(crate) mod objects;
 pub(crate) mod package;
 pub(crate) mod real;
+pub(crate) mod release;
 pub(crate) mod rules;
 mod runner;
 pub(crate) mod stage;

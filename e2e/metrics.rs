@@ -14,8 +14,8 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::harness::beside::Beside;
-use crate::harness::cluster::RELEASE;
 use crate::harness::package::Bundle;
+use crate::harness::release::RELEASE;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until_true;
 use crate::harness::{Cluster, Outcome};

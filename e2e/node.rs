@@ -16,8 +16,9 @@ use kube::api::ListParams;
 use kube::config::Kubeconfig;
 use kube::{Api, Client};
 
-use crate::harness::cluster::{RELEASE, SYSTEM_NAMESPACE, administrator};
+use crate::harness::cluster::administrator;
 use crate::harness::package::{is_node_real, push};
+use crate::harness::release::{RELEASE, SYSTEM_NAMESPACE};
 use crate::harness::{self, Cluster, Story, objects, one_by_one, story};
 
 pub(crate) use self::reader::run as run_reader;

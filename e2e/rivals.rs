@@ -13,7 +13,7 @@ use oxolm::api::keys;
 use serde_json::json;
 
 use crate::harness::beside::Beside;
-use crate::harness::cluster::SYSTEM_NAMESPACE;
+use crate::harness::release::SYSTEM_NAMESPACE;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until_true;
 use crate::harness::{Cluster, Outcome};

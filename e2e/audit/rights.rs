@@ -10,7 +10,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 
 use super::Request;
-use crate::harness::cluster::RELEASE;
+use crate::harness::release::RELEASE;
 use crate::harness::{Cluster, Outcome};
 
 /// Rights that no story uses: `NAMESPACE VERB GROUP/RESOURCE` with `*` for all that begins so, and why oxolm has them.

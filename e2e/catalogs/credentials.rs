@@ -19,8 +19,8 @@ use tokio::net::TcpListener;
 
 use super::{is_serving, resolved};
 use crate::harness::beside::Beside;
-use crate::harness::cluster::{RELEASE, SYSTEM_NAMESPACE};
 use crate::harness::package::{Bundle, entry};
+use crate::harness::release::{RELEASE, SYSTEM_NAMESPACE};
 use crate::harness::stage::Stage;
 use crate::harness::wait::message;
 use crate::harness::{Cluster, Outcome};

@@ -10,12 +10,7 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, Config};
 
 use super::controller::Controller;
-
-/// The namespace that the chart is installed in.
-pub(crate) const SYSTEM_NAMESPACE: &str = "olmv1-system";
-
-/// The name of the release, and with it of the controller's service account.
-pub(crate) const RELEASE: &str = "oxolm";
+use super::release::{RELEASE, SYSTEM_NAMESPACE};
 
 /// How long helm may take: it waits for nothing, but the API server may be busy.
 const HELM_DEADLINE: Duration = Duration::from_mins(2);

@@ -16,7 +16,7 @@ use kube::config::Kubeconfig;
 use kube::{Api, Client};
 use oxolm::api::keys;
 
-use super::cluster::{RELEASE, SYSTEM_NAMESPACE};
+use super::release::{RELEASE, SYSTEM_NAMESPACE};
 
 /// How long oxolm may take to lead.
 const LEADING_DEADLINE: Duration = Duration::from_mins(1);

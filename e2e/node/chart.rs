@@ -6,7 +6,8 @@ use anyhow::{Context as _, ensure};
 use serde_json::json;
 
 use super::{READY, greeter};
-use crate::harness::cluster::{RELEASE, helm};
+use crate::harness::cluster::helm;
+use crate::harness::release::RELEASE;
 use crate::harness::stage::Stage;
 use crate::harness::{Cluster, Outcome};
 

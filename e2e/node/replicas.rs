@@ -14,8 +14,9 @@ use serde_json::json;
 
 use super::reader::Reader;
 use super::{READY, greeter, pods};
-use crate::harness::cluster::{RELEASE, SYSTEM_NAMESPACE, helm};
+use crate::harness::cluster::helm;
 use crate::harness::controller::entrance;
+use crate::harness::release::{RELEASE, SYSTEM_NAMESPACE};
 use crate::harness::stage::Stage;
 use crate::harness::wait::until_true;
 use crate::harness::{Cluster, Outcome};
