@@ -312,7 +312,7 @@ async fn hook_manifests(hook: &str) -> anyhow::Result<Vec<Value>> {
         file,
     ];
     let text = helm(&arguments).await?;
-    let documents = oxolm::fbc::yaml::documents(text.as_bytes());
+    let documents = oxolm::fbc::stream::documents(text.as_bytes());
     let all: Result<Vec<Value>, _> = documents.collect();
     Ok(all?.into_iter().filter(|one| !one.is_null()).collect())
 }

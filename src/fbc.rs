@@ -13,7 +13,7 @@ pub(crate) mod parts;
 pub mod prune;
 pub mod read;
 pub(crate) mod scalar;
-pub(crate) mod stream;
+pub mod stream;
 pub(crate) mod typed;
 pub mod validate;
 pub mod yaml;

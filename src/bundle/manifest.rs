@@ -6,7 +6,7 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::fbc::yaml;
+use crate::fbc::stream;
 
 use super::compact::go_text;
 use super::typed::{self, TypeMismatch, kind_of};
@@ -68,7 +68,7 @@ pub(super) fn read(
         path: path.to_owned(),
         problem,
     };
-    for (index, document) in yaml::documents(bytes).enumerate() {
+    for (index, document) in stream::documents(bytes).enumerate() {
         let document = document.map_err(|error| ManifestError::Syntax {
             path: path.to_owned(),
             problem: error.to_string(),

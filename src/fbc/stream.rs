@@ -6,16 +6,22 @@
 
 use std::io::Read;
 
+use serde_json::Value;
+
 use super::document::{DOCUMENT_LIMIT_BYTES, DocumentError, Position, count_lines};
 use super::json::{self, JsonError};
 use super::normal::Normalizer;
-use super::yaml::{self, ChunkError};
+use super::yaml::chunk::{self, ChunkError};
+use super::yaml::{self, to_value};
 
 /// How much of a file decides whether it is JSON, as in the reference.
 const GUESS_BYTES: usize = 4096;
 
 /// How much is read at once. Documents are mostly smaller, so few are read twice.
 const READ_BYTES: usize = 256 << 10;
+
+/// The limit that holds where nobody says otherwise.
+pub(crate) const LIMIT_BYTES: usize = DOCUMENT_LIMIT_BYTES;
 
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +51,29 @@ impl StreamError {
             Self::TooLarge { line, .. } => Some(*line),
         }
     }
+}
+
+/// The documents of `bytes`, YAML or JSON, in order; it ends after the first error.
+///
+/// Documents without content are [`Value::Null`]. No document may be larger than 16 MiB.
+pub fn documents(bytes: &[u8]) -> impl Iterator<Item = Result<Value, StreamError>> {
+    let mut documents = Documents::new(bytes, LIMIT_BYTES);
+    std::iter::from_fn(move || {
+        documents
+            .next(|normalizer, _| to_value(normalizer))
+            .transpose()
+    })
+}
+
+/// [`documents`] as JSON in normal form, of which the larger ones need not be a tree in memory; those without content
+/// are empty.
+pub(crate) fn texts(bytes: &[u8]) -> impl Iterator<Item = Result<Vec<u8>, StreamError>> {
+    let mut documents = Documents::new(bytes, LIMIT_BYTES);
+    std::iter::from_fn(move || {
+        documents
+            .next(|normalizer, _| Ok(normalizer.text().to_vec()))
+            .transpose()
+    })
 }
 
 /// The documents of one file, one after the other.
@@ -169,7 +198,7 @@ impl<R: Read> Documents<R> {
     ) -> Result<Option<T>, StreamError> {
         let consumed = loop {
             let window = self.input.bytes();
-            match yaml::first_chunk(window, self.input.is_whole) {
+            match chunk::first_chunk(window, self.input.is_whole) {
                 Ok(None) => return Ok(None),
                 Ok(Some(chunk)) => {
                     self.refuse_above_limit(chunk.bytes.len())?;
@@ -186,7 +215,7 @@ impl<R: Read> Documents<R> {
                 }
                 Err(ChunkError::Separator { offset }) => {
                     let position = Position::of(window, offset, self.input.line);
-                    return Err(DocumentError::new(position, yaml::SEPARATOR_PROBLEM).into());
+                    return Err(DocumentError::new(position, chunk::SEPARATOR_PROBLEM).into());
                 }
             }
         };
@@ -291,5 +320,45 @@ impl<R: Read> Window<R> {
     }
 }
 
-/// The limit that holds where nobody says otherwise.
-pub(crate) const LIMIT_BYTES: usize = DOCUMENT_LIMIT_BYTES;
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn documents_are_told_apart_by_separator_lines() {
+        let all = |text: &str| -> Vec<Result<Value, String>> {
+            documents(text.as_bytes())
+                .map(|document| document.map_err(|error| error.to_string()))
+                .collect()
+        };
+        assert_eq!(all(""), []);
+        assert_eq!(
+            all("a: 1\n---\nb: 2\n"),
+            [Ok(json!({"a": 1})), Ok(json!({"b": 2}))]
+        );
+        assert_eq!(
+            all("---\na: 1\n--- # c\n---  \n---\nb: 2\n---"),
+            [Ok(json!({"a": 1})), Ok(Value::Null), Ok(json!({"b": 2})),]
+        );
+        assert_eq!(
+            all("v: |\n  a\r\n  b\r\n---\r\nb: 2\r\n"),
+            [Ok(json!({"v": "a\nb\n"})), Ok(json!({"b": 2}))]
+        );
+        assert_eq!(
+            all("a: 1\n--- {b: 2}\nc: 3\n"),
+            [Err(format!(
+                "line 2, column 1: {}",
+                chunk::SEPARATOR_PROBLEM
+            ))]
+        );
+        assert_eq!(
+            all("a: 1\n---\n\nb: [\n---\nc: 3\n"),
+            [
+                Ok(json!({"a": 1})),
+                Err("line 4, column 4: unclosed bracket '['".to_owned()),
+            ]
+        );
+    }
+}

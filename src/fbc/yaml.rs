@@ -13,7 +13,8 @@ use super::document::{DEPTH_LIMIT, DocumentError, EXPANDED_LIMIT_BYTES, Position
 use super::normal::{self, Normalizer};
 use super::parts;
 use super::scalar::{self, Scalar, ScalarTag};
-use super::stream::{Documents, LIMIT_BYTES, StreamError};
+
+pub(crate) mod chunk;
 
 /// The namespace of YAML's own tags.
 const CORE_NAMESPACE: &str = "tag:yaml.org,2002:";
@@ -32,7 +33,7 @@ pub fn value(bytes: &[u8]) -> Result<Value, DocumentError> {
 }
 
 /// The value that was normalised.
-fn to_value(normalizer: &Normalizer) -> Result<Value, &'static str> {
+pub(super) fn to_value(normalizer: &Normalizer) -> Result<Value, &'static str> {
     if normalizer.len() == 0 {
         return Ok(Value::Null);
     }
@@ -482,89 +483,6 @@ fn key_of(scalar: &Scalar, text: &str) -> Option<String> {
         Scalar::Float(value) => scalar::format_float_key(*value),
         Scalar::Text => text.to_owned(),
         Scalar::Decoded(decoded) => decoded.clone(),
-    })
-}
-
-/// The documents of a YAML text, as Go's `YAMLReader` tells them apart: at lines that begin with `---`.
-#[derive(Debug, Clone)]
-pub(crate) struct Chunk<'a> {
-    /// The document's text, a leading separator line included.
-    pub(crate) bytes: &'a [u8],
-    /// How many bytes it takes, the separator line after it included.
-    pub(crate) consumed: usize,
-}
-
-/// The first document of `bytes`, absent when nothing follows. `is_whole` says that no bytes follow `bytes`;
-/// otherwise a document that might go on beyond them is [`ChunkError::Incomplete`].
-pub(crate) fn first_chunk(bytes: &[u8], is_whole: bool) -> Result<Option<Chunk<'_>>, ChunkError> {
-    let mut at = 0;
-    while at < bytes.len() {
-        let rest = bytes.get(at..).unwrap_or_default();
-        let length = match memchr::memchr(b'\n', rest) {
-            Some(newline) => newline + 1,
-            None if is_whole => rest.len(),
-            None => return Err(ChunkError::Incomplete),
-        };
-        if let Some(after) = rest
-            .get(..length)
-            .and_then(|line| line.strip_prefix(b"---"))
-        {
-            let comment = after.trim_ascii().first();
-            if comment.is_some_and(|first| *first != b'#') {
-                return Err(ChunkError::Separator { offset: at });
-            }
-            if at > 0 {
-                return Ok(Some(Chunk {
-                    bytes: bytes.get(..at).unwrap_or_default(),
-                    consumed: at + length,
-                }));
-            }
-        }
-        at += length;
-    }
-    if !is_whole {
-        return Err(ChunkError::Incomplete);
-    }
-    let chunk = Chunk {
-        bytes,
-        consumed: bytes.len(),
-    };
-    Ok(Some(chunk).filter(|chunk| !chunk.bytes.is_empty()))
-}
-
-/// Why there is no first document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ChunkError {
-    /// More bytes are needed.
-    Incomplete,
-    /// Something other than a comment stands behind `---`.
-    Separator { offset: usize },
-}
-
-/// The problem with a separator line.
-pub(crate) const SEPARATOR_PROBLEM: &str =
-    "only a comment may follow the document separator `---` on its line";
-
-/// The documents of `bytes`, YAML or JSON, in order; it ends after the first error.
-///
-/// Documents without content are [`Value::Null`]. No document may be larger than 16 MiB.
-pub fn documents(bytes: &[u8]) -> impl Iterator<Item = Result<Value, StreamError>> {
-    let mut documents = Documents::new(bytes, LIMIT_BYTES);
-    std::iter::from_fn(move || {
-        documents
-            .next(|normalizer, _| to_value(normalizer))
-            .transpose()
-    })
-}
-
-/// [`documents`] as JSON in normal form, of which the larger ones need not be a tree in memory; those without content
-/// are empty.
-pub(crate) fn texts(bytes: &[u8]) -> impl Iterator<Item = Result<Vec<u8>, StreamError>> {
-    let mut documents = Documents::new(bytes, LIMIT_BYTES);
-    std::iter::from_fn(move || {
-        documents
-            .next(|normalizer, _| Ok(normalizer.text().to_vec()))
-            .transpose()
     })
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::Sources;
 use crate::bundle::RegistryV1;
-use crate::fbc::{normal, parts, yaml};
+use crate::fbc::{normal, parts, stream};
 use crate::preflight::crd_upgrade::{Definition, Pool};
 use crate::render;
 
@@ -86,7 +86,7 @@ impl Side {
             "{name} is larger than {MAX_FILE_BYTES} bytes"
         );
         let mut has_content = false;
-        for document in yaml::texts(bytes) {
+        for document in stream::texts(bytes) {
             let document = document.with_context(|| format!("cannot read {name}"))?;
             match document.first() {
                 // Nothing, or null.

@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::input::{files_below, read_file};
-use crate::fbc::yaml;
+use crate::fbc::stream;
 
 /// Gives every object of a file, or of the YAML and JSON files directly in a directory, to `accept`; the items of lists
 /// one by one. One file at a time is in memory.
@@ -23,7 +23,7 @@ pub(super) fn each(path: &Path, accept: &mut impl FnMut(&Value)) -> anyhow::Resu
     };
     for file in files {
         let bytes = read_file(&file)?;
-        for document in yaml::documents(&bytes) {
+        for document in stream::documents(&bytes) {
             let document = document.with_context(|| format!("cannot read {}", file.display()))?;
             match document.get("items").and_then(Value::as_array) {
                 Some(items) => items.iter().for_each(&mut *accept),

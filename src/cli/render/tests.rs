@@ -187,7 +187,10 @@ fn objects_are_printed_in_apply_order_or_written_to_files() {
         assert_eq!(names.len(), order.len());
         let text = fs::read(out.join(&names[4])).unwrap();
         assert_eq!(
-            crate::fbc::yaml::documents(&text).next().unwrap().unwrap(),
+            crate::fbc::stream::documents(&text)
+                .next()
+                .unwrap()
+                .unwrap(),
             objects[4]
         );
         let again = run(&arguments(&line)).unwrap_err();

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use super::{Place, Severity, shape};
 use crate::fbc::meta::Meta;
 use crate::fbc::package;
+use crate::fbc::stream;
 use crate::fbc::typed::{Mistyped, Object};
-use crate::fbc::yaml;
 use crate::oci::reference;
 use crate::version::Version;
 use crate::version::release::Release;
@@ -178,7 +178,7 @@ fn object_problem(value: &[u8]) -> Option<String> {
     let Ok(bytes) = STANDARD.decode(packed) else {
         return Some("must be base64".to_owned());
     };
-    match yaml::documents(&bytes).next() {
+    match stream::documents(&bytes).next() {
         Some(Err(problem)) => Some(format!("must hold JSON or YAML: {problem}")),
         Some(Ok(_)) | None => None,
     }

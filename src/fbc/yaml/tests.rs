@@ -1,7 +1,5 @@
 use std::fmt::Write as _;
 
-use serde_json::json;
-
 use super::*;
 
 #[track_caller]
@@ -251,37 +249,4 @@ fn nesting_costs_no_stack() {
     assert!(normalize(deep(10_001).as_bytes(), 1, &mut normalizer).is_err());
     let error = value(deep(9_000).as_bytes()).unwrap_err();
     assert_eq!(error.problem, "the document is nested too deeply");
-}
-
-#[test]
-fn documents_are_told_apart_by_separator_lines() {
-    let all = |text: &str| -> Vec<Result<Value, String>> {
-        documents(text.as_bytes())
-            .map(|document| document.map_err(|error| error.to_string()))
-            .collect()
-    };
-    assert_eq!(all(""), []);
-    assert_eq!(
-        all("a: 1\n---\nb: 2\n"),
-        [Ok(json!({"a": 1})), Ok(json!({"b": 2}))]
-    );
-    assert_eq!(
-        all("---\na: 1\n--- # c\n---  \n---\nb: 2\n---"),
-        [Ok(json!({"a": 1})), Ok(Value::Null), Ok(json!({"b": 2})),]
-    );
-    assert_eq!(
-        all("v: |\n  a\r\n  b\r\n---\r\nb: 2\r\n"),
-        [Ok(json!({"v": "a\nb\n"})), Ok(json!({"b": 2}))]
-    );
-    assert_eq!(
-        all("a: 1\n--- {b: 2}\nc: 3\n"),
-        [Err(format!("line 2, column 1: {SEPARATOR_PROBLEM}"))]
-    );
-    assert_eq!(
-        all("a: 1\n---\n\nb: [\n---\nc: 3\n"),
-        [
-            Ok(json!({"a": 1})),
-            Err("line 4, column 4: unclosed bracket '['".to_owned()),
-        ]
-    );
 }
