@@ -37,7 +37,7 @@ const FILE: &str = "catalog.jsonl";
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  oxolm catalog prune quay.io/operatorhubio/catalog:latest cert-manager@\">=1.16\" argocd-operator -d ./small\n  \
-        oxolm image build --catalog ./small …"
+        oxolm image push ./small registry.example.com/catalog:v1 --kind catalog"
 )]
 pub(super) struct Prune {
     /// The catalog: a directory, a file, an image, or cluster:NAME
