@@ -227,8 +227,7 @@ fn resources_in_files_decide() {
     assert!(found.is_passed());
     let message = &found.crds["as.example.com"][0].message;
     assert!(
-        message
-            .starts_with("storedResources: 1 of 1 not valid today already, which does not count: "),
+        message.starts_with("storedResources: 1 of 1 not counted, being invalid today already: "),
         "{message}"
     );
     let (found, _) = report("bad.yaml").unwrap();

@@ -381,7 +381,7 @@ pub fn conclude(
     }
     if tally.unsound > 0 {
         texts.push(listed(
-            "not valid today already, which does not count",
+            "not counted, being invalid today already",
             tally.unsound,
             &tally.unsound_named,
         ));
@@ -525,7 +525,7 @@ mod tests {
         let new = crd(&json!({"a": {"type": "integer", "maximum": 5}}));
         let lines = concluded(&old, &new, &[json!({"a": 10}), json!({"a": 4})]);
         let decreased = "warning v1: ^.spec.a: maximum: maximum decreased : 9 -> 5";
-        let unsound = "1 of 2 not valid today already, which does not count: Thing n/t0";
+        let unsound = "1 of 2 not counted, being invalid today already: Thing n/t0";
         assert_eq!(
             lines,
             [
