@@ -86,7 +86,7 @@ pub struct TornDown {
     pub remaining: Vec<ObjectKey>,
     /// CRDs that stay, with the reason.
     pub kept: Vec<(ObjectKey, Kept)>,
-    /// Objects that the account may no longer delete; the garbage collector will.
+    /// Other objects that the account may no longer delete; the garbage collector will.
     pub forbidden: Vec<ObjectKey>,
 }
 
@@ -99,6 +99,8 @@ pub enum Kept {
     Unknown,
     /// There are, or may be, resources of it, and a webhook converts them that may be gone.
     Converted,
+    /// The account may no longer read or delete it, and it has no owner to go with.
+    Forbidden,
 }
 
 impl std::fmt::Display for Kept {
@@ -106,6 +108,7 @@ impl std::fmt::Display for Kept {
         f.write_str(match self {
             Self::InUse => "it has resources",
             Self::Unknown => "its resources may not be listed",
+            Self::Forbidden => "the service account may no longer delete it",
             Self::Converted => {
                 "it has resources, and its versions differ, so it still names its conversion webhook: without the operator only \
                  the stored version can be read"
@@ -142,6 +145,9 @@ impl Teardown<'_> {
                     Ok(State::Gone) => {}
                     Ok(State::Waiting) => torn_down.remaining.push(key),
                     Ok(State::Kept(why)) => torn_down.kept.push((key, why)),
+                    Ok(State::Forbidden) if key.gvk.is_crd() => {
+                        torn_down.kept.push((key, Kept::Forbidden));
+                    }
                     Ok(State::Forbidden) => torn_down.forbidden.push(key),
                     Err(error) => errors.push(error),
                 }

@@ -121,7 +121,11 @@ impl Objects<'_> {
         match request::list(self.client, &path, limit).await {
             Ok(list) => {
                 let items = list.get("items").and_then(Value::as_array);
-                Ok(Some(items.into_iter().flatten().any(is_anothers)))
+                // Of more than were looked at, some are not known to be ours.
+                let next = list.pointer("/metadata/continue").and_then(Value::as_str);
+                let has_more = next.is_some_and(|next| !next.is_empty());
+                let is_used = has_more || items.into_iter().flatten().any(is_anothers);
+                Ok(Some(is_used))
             }
             Err(error) if error.is_forbidden() => Ok(None),
             // Not served (any more): nothing can be there that anybody could see.

@@ -8,17 +8,26 @@ use crate::identity::Identity;
 use crate::revision::Account;
 use crate::revision::collision::{Claim, Family, Sibling};
 
-/// A revision without a usable account. The texts are the reference's.
+/// A revision without a usable account. The texts are the reference's, with what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccountError {
     /// Both annotations are missing.
-    #[error("revision {0:?} is missing required annotations")]
+    #[error(
+        "revision {0:?} is missing required annotations: set {name} and {namespace}",
+        name = keys::SERVICE_ACCOUNT_NAME, namespace = keys::SERVICE_ACCOUNT_NAMESPACE
+    )]
     Annotations(String),
     /// One annotation is missing.
-    #[error("revision {0:?} is missing ServiceAccount name annotation")]
+    #[error(
+        "revision {0:?} is missing ServiceAccount name annotation: set {name}",
+        name = keys::SERVICE_ACCOUNT_NAME
+    )]
     Name(String),
     /// The other one is.
-    #[error("revision {0:?} is missing ServiceAccount namespace annotation")]
+    #[error(
+        "revision {0:?} is missing ServiceAccount namespace annotation: set {namespace}",
+        namespace = keys::SERVICE_ACCOUNT_NAMESPACE
+    )]
     Namespace(String),
 }
 
@@ -233,22 +242,22 @@ mod tests {
             (
                 &none,
                 &by_hand,
-                "revision \"set-1\" is missing required annotations",
+                "revision \"set-1\" is missing required annotations: set olm.operatorframework.io/service-account-name and olm.operatorframework.io/service-account-namespace",
             ),
             (
                 &one,
                 &lost,
-                "revision \"set-1\" is missing required annotations",
+                "revision \"set-1\" is missing required annotations: set olm.operatorframework.io/service-account-name and olm.operatorframework.io/service-account-namespace",
             ),
             (
                 &one,
                 &no_name,
-                "revision \"set-1\" is missing ServiceAccount name annotation",
+                "revision \"set-1\" is missing ServiceAccount name annotation: set olm.operatorframework.io/service-account-name",
             ),
             (
                 &one,
                 &no_namespace,
-                "revision \"set-1\" is missing ServiceAccount namespace annotation",
+                "revision \"set-1\" is missing ServiceAccount namespace annotation: set olm.operatorframework.io/service-account-namespace",
             ),
         ] {
             assert_eq!(text(account_of(identity, set)), expected);

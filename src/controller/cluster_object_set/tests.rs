@@ -607,7 +607,7 @@ async fn a_revision_without_account_is_blocked_and_can_be_deleted() {
     );
     assert_eq!(
         cluster.condition("by-hand", "Progressing"),
-        "False/Blocked: revision \"by-hand\" is missing required annotations"
+        "False/Blocked: revision \"by-hand\" is missing required annotations: set olm.operatorframework.io/service-account-name and olm.operatorframework.io/service-account-namespace"
     );
     cluster.server.edit(
         "/apis/olm.operatorframework.io/v1/clusterobjectsets/by-hand",

@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::{Resource as _, ResourceExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Note, Step, StepError, Work, has_finalizer, write_finalizers};
+use crate::api::cluster_object_set::CollisionProtection;
 use crate::api::condition::{ConditionType, Reason, find};
-use crate::api::object::ObjectKey;
+use crate::api::object::{Gvk, ObjectKey};
 use crate::api::{ClusterExtension, ClusterObjectSet, GROUP, VERSION, keys};
-use crate::apply::content::Content;
+use crate::apply::content::{Content, ContentPhase};
+use crate::apply::objects::{Item, metadata_of};
 use crate::apply::phases::PhasesError;
 use crate::apply::secrets::ContentError;
 use crate::apply::teardown::{CrdDeletion, Occasion, Teardown, TornDown};
@@ -30,6 +32,8 @@ const TEARDOWN_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 /// So long it is tried in any case.
 const TRIED_AT_LEAST: Duration = Duration::from_mins(1);
 
+/// The API group of CRDs.
+const CRD_GROUP: &str = "apiextensions.k8s.io";
 /// The plural name of extensions.
 const EXTENSIONS: &str = "clusterextensions";
 
@@ -40,13 +44,15 @@ enum EndError {
     Phases(#[from] PhasesError),
     #[error("cannot read the extension of the revision")]
     Extension(#[source] RequestError),
+    #[error("cannot list the CustomResourceDefinitions of the revision")]
+    Crds(#[source] RequestError),
 }
 
 impl Classify for EndError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Phases(error) => error.disposition(),
-            Self::Extension(_) => Disposition::Retry,
+            Self::Extension(_) | Self::Crds(_) => Disposition::Retry,
         }
     }
 }
@@ -87,23 +93,9 @@ impl Work<'_> {
         if self.set.finalizers().iter().any(|f| f == "orphan") {
             return release(self.ctx, self.set, Vec::new()).await;
         }
-        let content = match self.read().await {
-            // The garbage collector did what `--cascade=orphan` asks for while nobody was here to see the finalizer.
-            Ok(resolved) if !resolved.unowned.is_empty() => {
-                return release(self.ctx, self.set, Vec::new()).await;
-            }
-            Ok(resolved) => resolved.content,
-            Err(error)
-                if is_over(self.ctx, self.set) || error.disposition() != Disposition::Retry =>
-            {
-                let note = left(&format!("its objects cannot be read: {error}"));
-                return release(self.ctx, self.set, vec![note]).await;
-            }
-            Err(ContentError::NotFound { secret, .. }) => {
-                let note = left(&format!("Secret {secret} is gone"));
-                return release(self.ctx, self.set, vec![note]).await;
-            }
-            Err(error) => return Step::failed(&error),
+        let (content, mut notes) = match self.content_to_take_down().await {
+            Ok(found) => found,
+            Err(step) => return *step,
         };
         let torn_down = match self.teardown(Occasion::Deleted, &content).await {
             Ok(torn_down) => torn_down,
@@ -120,7 +112,7 @@ impl Work<'_> {
             step.pass.warnings = kept_warnings(&torn_down);
             return step;
         }
-        let mut notes = kept_notes(&torn_down);
+        notes.extend(kept_notes(&torn_down));
         for (keys, why) in [
             (&torn_down.remaining, "they are not gone in time"),
             (
@@ -134,6 +126,69 @@ impl Work<'_> {
             }
         }
         release(self.ctx, self.set, notes).await
+    }
+
+    /// What is to be taken down, with what there is to tell of it; or the step, where nothing is.
+    async fn content_to_take_down(&self) -> Result<(Content, Vec<Note>), Box<Step>> {
+        let secret = match self.read().await {
+            // The garbage collector did what `--cascade=orphan` asks for while nobody was here to see the finalizer.
+            Ok(resolved) if !resolved.unowned.is_empty() => {
+                return Err(Box::new(release(self.ctx, self.set, Vec::new()).await));
+            }
+            Ok(resolved) => return Ok((resolved.content, Vec::new())),
+            Err(error)
+                if is_over(self.ctx, self.set) || error.disposition() != Disposition::Retry =>
+            {
+                let note = left(&format!("its objects cannot be read: {error}"));
+                return Err(Box::new(release(self.ctx, self.set, vec![note]).await));
+            }
+            Err(ContentError::NotFound { secret, .. }) => secret,
+            Err(error) => return Err(Box::new(Step::failed(&error))),
+        };
+        let note = left(&format!("Secret {secret} is gone"));
+        match self.marked_crds().await {
+            Ok(content) => Ok((content, vec![note])),
+            Err(error) => Err(Box::new(Step::failed(&error))),
+        }
+    }
+
+    /// The CRDs that say that they are this revision's, if its extension is leaving.
+    ///
+    /// With `--cascade=foreground` the garbage collector takes the Secrets and all that has an owner before anybody can
+    /// take it down in order. CRDs have none: what becomes of them is still to be decided.
+    async fn marked_crds(&self) -> Result<Content, EndError> {
+        let label = self.set.labels().get(keys::OWNER_NAME);
+        let (Some(extension), true) = (label, self.is_extension_leaving().await?) else {
+            return Ok(Content::default());
+        };
+        let url = path(CRD_GROUP, "v1", None, "customresourcedefinitions");
+        let selector = format!("{}={extension}", keys::OWNER_NAME);
+        let found = match request::select(&self.ctx.client, &url, &selector).await {
+            // The administrator wants oxolm to see none.
+            Err(error) if error.is_forbidden() => Vec::new(),
+            found => found.map_err(EndError::Crds)?,
+        };
+        let items = found.iter().map(metadata_of).filter(|metadata| {
+            let owner = CrdOwner::of(metadata);
+            owner.is_some_and(|owner| owner.revision == self.claim.name)
+        });
+        let items = items.map(|metadata| Item {
+            key: ObjectKey {
+                gvk: Gvk::new(&format!("{CRD_GROUP}/v1"), "CustomResourceDefinition"),
+                namespace: String::new(),
+                name: metadata.name.unwrap_or_default(),
+            },
+            object: Value::Null,
+            protection: CollisionProtection::Prevent,
+        });
+        let phase = ContentPhase {
+            name: String::new(),
+            items: items.collect(),
+        };
+        Ok(Content {
+            phases: vec![phase],
+            servings: Vec::new(),
+        })
     }
 
     /// Whether the extension that this revision belongs to is being deleted, or is gone: then all its revisions leave,

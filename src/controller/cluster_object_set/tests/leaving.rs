@@ -72,6 +72,87 @@ async fn a_crd_stays_for_the_other_revision_of_an_extension_that_stays() {
     assert!(cluster.set("e-1").is_none());
 }
 
+/// With `--cascade=foreground` the garbage collector takes what has an owner at once, the Secrets among it.
+#[tokio::test]
+async fn a_crd_is_decided_on_also_when_the_garbage_collector_was_faster() {
+    for (is_leaving, things, stays) in [
+        (true, [].as_slice(), false),
+        (true, ["of-a-user"].as_slice(), true),
+        // The first of them is the revision's own: there may be more than that.
+        (true, ["a", "of-a-user"].as_slice(), true),
+        // The revision alone, or its objects are to stay.
+        (false, [].as_slice(), true),
+    ] {
+        let cluster = Cluster::new().await;
+        cluster.server.add(&stored_extension());
+        let own = namespaced("g/v1", "Thing", "a");
+        let content = if things.contains(&"a") {
+            vec![crd(), own]
+        } else {
+            vec![crd(), config("1")]
+        };
+        cluster.install("e-1", &desired("1.0.0", &content)).await;
+        for name in things.iter().filter(|name| **name != "a") {
+            cluster.server.add(&namespaced("g/v1", "Thing", name));
+        }
+        if is_leaving {
+            delete(&cluster, "clusterextensions", "e").await;
+        }
+        delete(&cluster, PLURAL, "e-1").await;
+        for path in cluster.server.paths("/namespaces/system/secrets/") {
+            let secret = cluster.server.object(&path).unwrap();
+            cluster.server.remove(&secret);
+        }
+        cluster.passes("e-1").await;
+        assert!(cluster.set("e-1").is_none());
+        assert_eq!(
+            cluster.server.object(CRD).is_some(),
+            stays,
+            "{is_leaving} {things:?}"
+        );
+        if is_leaving && stays {
+            assert!(reasons(&cluster).contains(&json!("CrdKept")));
+        }
+    }
+}
+
+/// Nobody collects a CRD: it is said to stay.
+#[tokio::test]
+async fn a_crd_that_the_account_may_not_delete_any_more_is_kept() {
+    let cluster = Cluster::new().await;
+    cluster.server.add(&stored_extension());
+    cluster
+        .install("e-1", &desired("1.0.0", &[crd(), config("1")]))
+        .await;
+    for line in ["GET", "LIST", "DELETE", "PATCH"] {
+        cluster.server.forbid("n:installer", line);
+    }
+    delete(&cluster, "clusterextensions", "e").await;
+    delete(&cluster, PLURAL, "e-1").await;
+    cluster.passes("e-1").await;
+    assert!(cluster.server.object(CRD).is_some());
+    let paths = cluster.server.paths("/events/").into_iter();
+    let events = paths.map(|path| cluster.server.object(&path).unwrap());
+    let notes: Vec<String> = events
+        .filter(|event| event["reason"] == "CrdKept" || event["reason"] == "LeftToGarbageCollector")
+        .map(|event| event["note"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        notes,
+        [
+            "CustomResourceDefinition things.g is kept: the service account may no longer delete it.",
+            "objects are left to the garbage collector: the service account may no longer delete them: ConfigMap.v1 n/config",
+        ]
+    );
+}
+
+fn reasons(cluster: &Cluster) -> Vec<Value> {
+    let events = cluster.server.paths("/events/").into_iter();
+    events
+        .map(|path| cluster.server.object(&path).unwrap()["reason"].clone())
+        .collect()
+}
+
 /// What the cache holds may be older than what another pass did: its Secrets are gone because all is in order.
 #[tokio::test]
 async fn a_pass_that_comes_too_late_tells_nothing() {
@@ -87,10 +168,7 @@ async fn a_pass_that_comes_too_late_tells_nothing() {
         cluster.server.remove(&secret);
     }
     assert_eq!(reconcile(cluster.ctx.clone(), stale).await, Next::OnChange);
-    let events = cluster.server.paths("/events/").into_iter();
-    let reasons: Vec<Value> = events
-        .map(|path| cluster.server.object(&path).unwrap()["reason"].clone())
-        .collect();
+    let reasons = reasons(&cluster);
     assert!(
         !reasons.contains(&json!("LeftToGarbageCollector")),
         "{reasons:?}"
