@@ -106,9 +106,9 @@ pub enum NeedsError {
         #[source]
         source: InvalidObject,
     },
-    /// A kind that the API server does not serve, and no manifest defines. The text is the reference's.
+    /// A kind that the API server does not serve, and no manifest defines. The text is the reference's, with what to do.
     #[error(
-        "could not get REST mapping for object {index} in manifest with GVK {}, Kind={} (name: {name}): no matches for kind {} in version {}",
+        "could not get REST mapping for object {index} in manifest with GVK {}, Kind={} (name: {name}): no matches for kind {} in version {}: install what defines it first",
         gvk.api_version(), gvk.kind, quoted(&gvk.kind), quoted(&gvk.api_version())
     )]
     UnknownKind {

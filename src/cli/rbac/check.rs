@@ -154,7 +154,7 @@ mod tests {
         unknown.manifests[0]["apiVersion"] = json!("unknown/v1");
         let text = said(&server, &all, &unknown).await.unwrap();
         assert!(
-            text.ends_with(r#"no matches for kind "ConfigMap" in version "unknown/v1""#),
+            text.ends_with(r#"no matches for kind "ConfigMap" in version "unknown/v1": install what defines it first"#),
             "{text}"
         );
     }

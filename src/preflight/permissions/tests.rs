@@ -304,7 +304,7 @@ fn a_kind_whose_crd_comes_along_is_known() {
     let error = needs(std::slice::from_ref(&thing), &built_in).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "could not get REST mapping for object 0 in manifest with GVK g/v1, Kind=Thing (name: t): no matches for kind \"Thing\" in version \"g/v1\""
+        "could not get REST mapping for object 0 in manifest with GVK g/v1, Kind=Thing (name: t): no matches for kind \"Thing\" in version \"g/v1\": install what defines it first"
     );
     assert_eq!(error.disposition(), Disposition::Retry);
     let needs = needs(&[thing, crd], &built_in).unwrap();
