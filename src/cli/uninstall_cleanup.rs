@@ -24,7 +24,7 @@ use crate::controller::cluster_operator;
 /// --tls-secret the certificate goes that oxolm made for its own servers. The chart runs this before it is uninstalled,
 /// with --check, and afterwards; without helm, run it when the Deployment and its Pods are gone.
 ///
-/// Exit code 0: done, or nothing stands in the way; 1: there are extensions; 2: the cluster cannot be asked.
+/// Exit code 0: done, or nothing stands in the way; 1: there are extensions, or catalogs; 2: the cluster cannot be asked.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  oxolm uninstall-cleanup --check\n  \
         kubectl delete deployment oxolm -n olmv1-system --cascade=foreground\n  \
