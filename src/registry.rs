@@ -17,6 +17,7 @@ mod endpoint;
 pub mod error;
 pub mod limits;
 mod mirror;
+mod pause;
 mod policy;
 mod push;
 mod transport;

@@ -218,6 +218,9 @@ impl Parts {
                 stop.clone(),
                 move |change| {
                     let context = context.get();
+                    if let Some(context) = context {
+                        cluster_catalog::end_what_changed(&change, context);
+                    }
                     if !context.is_some_and(|ctx| cluster_catalog::is_echo(&change, ctx)) {
                         queues.catalog_changed(&change, extensions.get());
                     }

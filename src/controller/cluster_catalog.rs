@@ -11,7 +11,9 @@
 
 mod memory;
 mod object;
+mod underway;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -20,7 +22,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use tokio::task::spawn_blocking;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 pub use self::memory::Memory;
@@ -38,11 +40,14 @@ use crate::fetch::{FetchError, Fetcher, ImageKind};
 use crate::oci::digest::Digest;
 use crate::oci::reference::{CanonicalReference, Reference, ReferenceError};
 use crate::serve::Served;
-use crate::status::cluster_catalog::{Content, Outcome, cluster_catalog};
+use crate::status::cluster_catalog::{Content, Outcome, cluster_catalog, under_way};
 use crate::store::catalog::{CatalogError, CatalogStore, StoredCatalog};
 
 /// The longest part of a poll interval by which a poll is delayed, so that catalogs do not poll in step.
 const POLL_JITTER: f64 = 0.01;
+
+/// How long a pass takes before the catalog's status says what it is busy with.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the reconciler needs.
 pub struct Context {
@@ -160,12 +165,33 @@ pub async fn reconcile(catalog: Arc<ClusterCatalog>, ctx: Arc<Context>) -> Next 
     if let Err(error) = write_metadata(&catalog, &ctx).await {
         return unwritten(&error, "the catalog's metadata");
     }
-    let outcome = step(&catalog, &ctx).await;
+    let ended = ctx.memory.under_way.begin(&catalog);
+    let outcome = tokio::select! {
+        outcome = step(&catalog, &ctx) => outcome,
+        // Whatever ended it has asked for another pass.
+        () = ended.cancelled() => return Next::OnChange,
+        never = tell_when_long(&catalog, &ctx) => match never {},
+    };
     let status = cluster_catalog(&catalog, &outcome, Timestamp::now());
     if let Err(error) = report(&catalog, &status, &ctx).await {
         return unwritten(&error, "the catalog's status");
     }
     next(&catalog, &outcome, &ctx)
+}
+
+/// Says in the status what a pass is busy with, once it takes long. The status that follows takes its place: it is the
+/// first one of this generation, so it cannot be what the object had before.
+async fn tell_when_long(catalog: &ClusterCatalog, ctx: &Context) -> Infallible {
+    sleep(PATIENCE).await;
+    if let Some(status) = under_way(catalog, Timestamp::now())
+        && let Err(error) = report(catalog, &status, ctx).await
+    {
+        debug!(
+            error = chain(&error),
+            "cannot say what the pass is busy with"
+        );
+    }
+    std::future::pending().await
 }
 
 /// How far a pass gets. It cannot fail: a failure is an outcome.
@@ -518,6 +544,11 @@ pub fn is_echo(change: &Change<ClusterCatalog>, ctx: &Context) -> bool {
         && old.spec == new.spec
         && metadata_is_same(old.as_ref(), new.as_ref())
         && ctx.memory.has_written(&new.name_any(), new.status.as_ref())
+}
+
+/// Ends the pass under way over a catalog that has gone, is going, or wants other content now.
+pub fn end_what_changed(change: &Change<ClusterCatalog>, ctx: &Context) {
+    ctx.memory.under_way.changed(change);
 }
 
 /// The names of the catalogs that are served by the leader and not here.

@@ -4,8 +4,9 @@
 //! times, and of a registry's error document only the code. They name where a credential came from, never the credential.
 
 use std::error::Error;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io;
+use std::time::Duration;
 
 use http::StatusCode;
 
@@ -86,7 +87,7 @@ pub struct Attempt {
 }
 
 /// What went wrong with one endpoint.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
     /// No connection, or it broke.
     #[error("pinging container registry: {0}")]
@@ -95,14 +96,14 @@ pub enum Fault {
     #[error("connection broke: {0}")]
     Broken(Connection),
     /// The registry says no.
-    #[error("{}", status_text(*status, code.as_deref()))]
+    #[error("{}", status_text(*status, code.as_deref(), *retry_after))]
     Status {
         /// The HTTP status.
         status: StatusCode,
         /// The code of the registry's error document.
         code: Option<String>,
         /// What the registry asks to wait.
-        retry_after: Option<std::time::Duration>,
+        retry_after: Option<Duration>,
     },
     /// The registry redirects too often, or from HTTPS to HTTP.
     #[error("redirect refused: {0}")]
@@ -228,7 +229,19 @@ impl Fault {
 
     /// Whether the registry asks to slow down.
     pub(super) fn is_throttled(&self) -> bool {
-        matches!(self, Self::Status { status, .. } if *status == StatusCode::TOO_MANY_REQUESTS)
+        match self {
+            Self::Token { fault, .. } => fault.is_throttled(),
+            fault => fault.is_status(StatusCode::TOO_MANY_REQUESTS),
+        }
+    }
+
+    /// How long the registry, or its token service, asks to wait before the same request.
+    pub(super) fn asks_to_wait(&self) -> Option<Duration> {
+        match self {
+            Self::Token { fault, .. } => fault.asks_to_wait(),
+            Self::Status { retry_after, .. } if self.is_transient() => *retry_after,
+            _ => None,
+        }
     }
 
     /// Whether this is HTTP status `wanted`.
@@ -358,7 +371,7 @@ fn join(attempts: &[Attempt]) -> String {
     texts.join("; ")
 }
 
-fn status_text(status: StatusCode, code: Option<&str>) -> String {
+fn status_text(status: StatusCode, code: Option<&str>, retry_after: Option<Duration>) -> String {
     let reason = status.canonical_reason().unwrap_or_default();
     let mut text = format!("status {} {reason}", status.as_u16())
         .trim_end()
@@ -366,6 +379,12 @@ fn status_text(status: StatusCode, code: Option<&str>) -> String {
     if let Some(code) = code {
         text.push_str(": ");
         text.push_str(code);
+    }
+    // Not in seconds: those differ from answer to answer, and a message must not.
+    match retry_after.unwrap_or_default().as_secs().div_ceil(60) {
+        0 => {}
+        1 => text.push_str(" (it asks to wait up to a minute)"),
+        minutes => _ = write!(text, " (it asks to wait up to {minutes} minutes)"),
     }
     text
 }

@@ -35,8 +35,8 @@ pub const LAYER_TIMEOUT: Duration = Duration::from_mins(35);
 /// How many redirects are followed: registries redirect once, to their storage.
 pub const MAX_REDIRECTS: usize = 5;
 
-/// The longest wait that a registry's `Retry-After` can impose.
-pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
+/// The longest wait that a registry's `Retry-After` can impose: as long as between two attempts of any failing object.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
 
 /// How long a token is used when its service does not say: what the token specification prescribes.
 pub const DEFAULT_TOKEN_LIFETIME: Duration = Duration::from_mins(1);
@@ -53,7 +53,7 @@ pub struct RetryPolicy {
     pub attempts_when_throttled: u32,
     /// The first wait; each further one is twice as long.
     pub first_delay: Duration,
-    /// The longest wait.
+    /// The longest wait. A registry that asks for a longer one is not waited for: the pull fails, and says so.
     pub max_delay: Duration,
 }
 

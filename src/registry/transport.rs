@@ -25,6 +25,7 @@ use super::credential::{Credential, Credentials};
 use super::endpoint::{Endpoint, Security};
 use super::error::{Connection, Fault};
 use super::limits::{DOCUMENT_TIMEOUT, MAX_ERROR_BYTES, MAX_RETRY_AFTER, RetryPolicy};
+use super::pause::Pauses;
 
 /// Speaks HTTP to registries; shared by all pulls.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub(super) struct Transport {
     retry: RetryPolicy,
     /// By address, repository and access: what to put into `Authorization`.
     pub(super) authorizations: Mutex<BTreeMap<(String, String, Access), Authorization>>,
+    pauses: Pauses,
     /// What loopback and insecure endpoints turned out to speak.
     schemes: Mutex<BTreeMap<String, Scheme>>,
 }
@@ -92,6 +94,7 @@ impl Transport {
             credentials: ArcSwap::default(),
             retry: options.retry,
             authorizations: Mutex::default(),
+            pauses: Pauses::default(),
             schemes: Mutex::default(),
         })
     }
@@ -100,6 +103,7 @@ impl Transport {
     pub(super) fn set_credentials(&self, credentials: Credentials) {
         self.credentials.store(Arc::new(credentials));
         lock(&self.authorizations).clear();
+        self.pauses.end_all();
     }
 
     /// Takes in changes of the CA directory.
@@ -134,11 +138,21 @@ impl Transport {
     ) -> Result<Response, Fault> {
         let mut tried = 0;
         loop {
+            if let Some(said) = self.pauses.current(endpoint) {
+                return Err(said);
+            }
             let fault = match self.try_send(endpoint, call).await {
                 Ok(response) => return Ok(response),
                 Err(fault) => fault,
             };
             tried += 1;
+            if let Some(wait) = fault
+                .asks_to_wait()
+                .filter(|wait| *wait > self.retry.max_delay)
+            {
+                self.pauses.begin(endpoint, &fault, wait);
+                return Err(fault);
+            }
             if self.wait_to_retry(tried, &fault).await.is_err() {
                 return Err(fault);
             }
@@ -155,15 +169,14 @@ impl Transport {
         if !fault.is_transient() || tried >= attempts {
             return Err(());
         }
-        let asked = match fault {
-            Fault::Status { retry_after, .. } => *retry_after,
-            _ => None,
-        };
         let doubled = self
             .retry
             .first_delay
             .saturating_mul(1 << tried.saturating_sub(1).min(16));
-        let delay = asked.unwrap_or(doubled.min(self.retry.max_delay));
+        let delay = fault
+            .asks_to_wait()
+            .unwrap_or(doubled)
+            .min(self.retry.max_delay);
         debug!(%fault, tried, ?delay, "registry request failed, trying again");
         sleep(delay).await;
         Ok(())

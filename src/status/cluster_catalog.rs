@@ -107,6 +107,22 @@ pub fn cluster_catalog(
     status
 }
 
+/// The status while a pass over `catalog` takes long: what it is busy with. `None` where the status already tells how the
+/// last pass over this generation ended, which is worth more.
+pub fn under_way(catalog: &ClusterCatalog, now: Timestamp) -> Option<ClusterCatalogStatus> {
+    let generation = catalog.metadata.generation;
+    let mut status = catalog.status.clone().unwrap_or_default();
+    if status.observed_generation == generation {
+        return None;
+    }
+    let image = catalog.spec.source.image.as_ref()?;
+    let mut conditions = Conditions::of(&status.conditions, generation, now);
+    let message = format!("fetching {}", image.reference);
+    conditions.set_kstatus(Kstatus::Reconciling, &message);
+    status.conditions = conditions.finish();
+    Some(status)
+}
+
 fn set_content(status: &mut ClusterCatalogStatus, content: Option<&Content>) {
     status.resolved_source = content.map(|content| ResolvedCatalogSource {
         source_type: SourceType::Image,

@@ -169,8 +169,8 @@ pub fn catalog(catalog: &ClusterCatalog) -> Overview {
         return Overview::of(urgency, state, Some(failed));
     }
     if !is_serving {
-        let progressing = seen.get(ConditionType::Progressing);
-        return Overview::of(Urgency::Working, "unpacking", progressing);
+        let reconciling = seen.get(ConditionType::Reconciling);
+        return Overview::of(Urgency::Working, "unpacking", reconciling);
     }
     if let Some(told) = seen.with(ConditionType::Warnings, ConditionStatus::True) {
         return Overview::of(Urgency::Notice, "serving", Some(told));

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
+use super::underway::UnderWay;
 use crate::api::cluster_catalog::ClusterCatalogStatus;
 use crate::oci::reference::CanonicalReference;
 use crate::store::catalog::StoredCatalog;
@@ -12,6 +13,7 @@ use crate::store::catalog::StoredCatalog;
 /// What is known of each catalog beside its object: the last successful poll, and what is served.
 #[derive(Debug, Default)]
 pub struct Memory {
+    pub(super) under_way: UnderWay,
     pub(super) polls: Mutex<BTreeMap<String, Poll>>,
     pub(super) written: Mutex<BTreeMap<String, ClusterCatalogStatus>>,
     pub(super) served: Mutex<BTreeMap<String, Arc<ServedCatalog>>>,

@@ -9,6 +9,7 @@
 mod failures;
 mod polling;
 mod served;
+mod slow;
 
 use std::fs;
 

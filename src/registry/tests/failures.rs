@@ -68,6 +68,33 @@ async fn busy_registries_are_asked_again_and_others_not() {
 }
 
 #[tokio::test]
+async fn a_registry_that_asks_for_a_long_wait_is_left_alone() {
+    let registry = FakeRegistry::start().await;
+    registry.put_image("a", "v1", &[], &[]);
+    registry.put_image("b", "v1", &[], &[]);
+    let busy = Broken::Status(429, Some(61));
+    registry.fail("a/manifests", busy);
+    let (client, reference) = (client(), registry.reference("a:v1"));
+    for _ in 0..2 {
+        let error = client.canonicalize(&reference).await.unwrap_err();
+        assert!(
+            text(&registry, &error)
+                .ends_with("status 429 Too Many Requests (it asks to wait up to 2 minutes)"),
+            "{error}"
+        );
+    }
+    let asked = registry.requests();
+    let manifests = asked.iter().filter(|line| line.contains("a/manifests"));
+    assert_eq!(manifests.count(), 1, "{asked:?}");
+    // Others are not meant, and who comes with another credential is another client.
+    let other = client.canonicalize(&registry.reference("b:v1")).await;
+    assert!(other.is_ok(), "{other:?}");
+    client.set_credentials(Credentials::default());
+    let again = client.canonicalize(&reference).await;
+    assert!(again.is_ok(), "{again:?}");
+}
+
+#[tokio::test]
 async fn one_redirect_is_followed_a_loop_is_not() {
     let registry = FakeRegistry::start().await;
     let bytes = layer(&[("a", "b")]);
