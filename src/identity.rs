@@ -16,6 +16,7 @@
 
 pub mod accounts;
 pub mod connection;
+pub mod reach;
 pub mod request;
 
 use std::str::FromStr;

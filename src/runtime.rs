@@ -46,6 +46,7 @@ use crate::controller::report::Reporter;
 use crate::controller::wiring::Queues;
 use crate::controller::{cluster_catalog, cluster_operator, pull_secrets};
 use crate::identity::connection::{Requests, connect};
+use crate::identity::reach;
 use crate::runtime::arguments::RunArguments;
 use crate::runtime::health::Readiness;
 use crate::runtime::metrics::{Counters, Objects, Replica, Reviews};
@@ -128,10 +129,12 @@ pub async fn run(arguments: RunArguments) -> Result<(), RunError> {
 async fn config(kubeconfig: Option<&Path>) -> Result<Config, RunError> {
     let failed = |error: Box<dyn std::error::Error + Send + Sync>| RunError::Config(error);
     let Some(path) = kubeconfig else {
-        return Config::infer().await.map_err(|error| failed(error.into()));
+        return reach::by_environment()
+            .await
+            .map_err(|error| failed(error.into()));
     };
     let kubeconfig = Kubeconfig::read_from(path).map_err(|error| failed(error.into()))?;
-    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+    reach::by_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .map_err(|error| failed(error.into()))
 }

@@ -14,8 +14,8 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::Args;
 use futures::TryStreamExt as _;
 use kube::api::ListParams;
-use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, ResourceExt as _};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 use tokio::io::AsyncRead;
 use tokio::runtime::Runtime;
@@ -25,6 +25,7 @@ use url::{Host, Url};
 
 use crate::api::condition::{self, ConditionType};
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use crate::identity::reach::{self, ReachError};
 use crate::identity::request;
 
 /// How long a connection may take, and how long a server may be silent: people wait for the answer.
@@ -71,13 +72,13 @@ impl ClusterOptions {
         let runtime = Runtime::new().context("cannot start")?;
         let client = runtime.block_on(async {
             let mut config = match &self.context {
-                None => Config::infer().await.map_err(without_pod)?,
+                None => reach::by_environment().await.map_err(without_pod)?,
                 Some(context) => {
                     let options = KubeConfigOptions {
                         context: Some(context.clone()),
                         ..KubeConfigOptions::default()
                     };
-                    Config::from_custom_kubeconfig(Kubeconfig::read()?, &options).await?
+                    reach::by_kubeconfig(Kubeconfig::read()?, &options).await?
                 }
             };
             // A server that is not there is an answer; the client would try for minutes before it says so.
@@ -93,10 +94,12 @@ impl ClusterOptions {
 }
 
 /// Why there is no usable kubeconfig: that this is no Pod either says nothing to people.
-fn without_pod(error: InferConfigError) -> anyhow::Error {
+fn without_pod(error: ReachError) -> anyhow::Error {
     match error.source() {
-        Some(of_kubeconfig) => anyhow!("{of_kubeconfig}"),
-        None => error.into(),
+        Some(of_kubeconfig) if matches!(error, ReachError::Nowhere(_)) => {
+            anyhow!("{of_kubeconfig}")
+        }
+        _ => error.into(),
     }
 }
 
