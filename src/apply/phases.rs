@@ -9,7 +9,7 @@
 
 mod look;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +58,9 @@ pub struct Remembered {
     pub left: BTreeMap<ObjectKey, Left>,
     /// Whether all phases were looked at for collisions.
     pub is_checked: bool,
+    /// Those that were not there then, and were not reached since. They are created without another look: a creation
+    /// overwrites nothing, and says if somebody came first.
+    pub absent: BTreeSet<ObjectKey>,
     /// The certificates of webhooks.
     pub certified: Certified,
 }
@@ -186,6 +189,8 @@ impl Pass<'_> {
         } else {
             let read = self.check(content).await?;
             remembered.is_checked = true;
+            let absent = read.iter().filter(|(_, Read(live))| live.is_none());
+            remembered.absent = absent.map(|(key, _)| key.clone()).collect();
             remembered.phases = content.keys();
             read
         };
@@ -201,13 +206,13 @@ impl Pass<'_> {
                 });
                 continue;
             }
+            let known = &*remembered;
             let kept = phase
                 .items
                 .iter()
                 .map(|item| {
                     let live = read.remove(&item.key);
-                    self.keep(at, item, live, &remembered.left, &certified)
-                        .boxed()
+                    self.keep(at, item, live, known, &certified).boxed()
                 })
                 .collect();
             let kept = super::side_by_side(kept).await;
@@ -291,15 +296,17 @@ impl Pass<'_> {
         phase: usize,
         item: &Item,
         live: Option<Read>,
-        left: &BTreeMap<ObjectKey, Left>,
+        remembered: &Remembered,
         certified: &Certified,
     ) -> Result<(ObjectReport, Left), Failed> {
+        let left = &remembered.left;
         let change = left.get(&item.key).map(|left| self.change(&item.key, left));
         let live = match (live, change) {
             (Some(Read(live)), _) => live,
             (None, Some(Change::None | Change::Status)) => {
                 return self.look_at(item.key.clone(), left, Stirred::No).await;
             }
+            (None, None) if remembered.absent.contains(&item.key) => None,
             (None, Some(Change::Drift) | None) => self.objects.read(&item.key).await?,
         };
         self.watch(&item.key);
@@ -438,6 +445,7 @@ impl Pass<'_> {
         for object in objects {
             match object {
                 Ok((report, left)) => {
+                    remembered.absent.remove(&report.key);
                     remembered.left.insert(report.key.clone(), left);
                     reports.push(report);
                 }

@@ -33,3 +33,40 @@ async fn who_wakes_a_revision_before_our_own_write_arrived_is_not_forgotten() {
     let next = reconcile(cluster.ctx.clone(), before).await;
     assert_eq!(next, Next::After(WRITE_ARRIVES));
 }
+
+/// A phase that waits for an earlier one is created without another look at what was not there; who came first is found
+/// all the same.
+#[tokio::test]
+async fn what_was_not_there_is_created_unless_somebody_came_first() {
+    const CLAIM: &str = "/api/v1/namespaces/n/persistentvolumeclaims/data";
+    const SERVICE: &str = "/api/v1/namespaces/n/services/operator";
+    for is_overtaken in [false, true] {
+        let cluster = Cluster::new().await;
+        let claim = namespaced("v1", "PersistentVolumeClaim", "data");
+        let service = namespaced("v1", "Service", "operator");
+        let content = desired("1.0.0", &[claim, service.clone()]);
+        cluster.ensure(&content).await;
+        cluster.passes("e-1").await;
+        assert_eq!(cluster.server.object(SERVICE), None);
+        if is_overtaken {
+            cluster.server.add(&service);
+        }
+        cluster.server.set_status(CLAIM, &json!({"phase": "Bound"}));
+        cluster.passes("e-1").await;
+        let log = cluster.server.log();
+        let looks = log
+            .iter()
+            .filter(|one| one.line == format!("GET {SERVICE}"));
+        let looks = looks.count();
+        if is_overtaken {
+            assert!(looks > 1);
+            assert_eq!(
+                cluster.condition("e-1", "Progressing"),
+                "True/Retrying: revision object collisions in phase 1\nObject Service.v1 n/operator\nAction: \"Collision\"\nConflicting Owner: nil"
+            );
+        } else {
+            assert_eq!(looks, 1);
+            assert_eq!(cluster.owner(SERVICE), "e-1");
+        }
+    }
+}
