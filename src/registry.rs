@@ -21,6 +21,7 @@ mod pause;
 mod policy;
 mod push;
 mod transport;
+mod trusted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use reqwest::redirect::{Attempt, Policy};
-use reqwest::{Certificate, Client, ClientBuilder, Identity, NoProxy, Proxy};
+use reqwest::{Client, ClientBuilder, Identity, NoProxy, Proxy};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::config::{ConfigError, RegistryOptions};
 use super::error::RedirectRefused;
 use super::limits::{CONNECT_TIMEOUT, MAX_REDIRECTS, READ_TIMEOUT};
+use super::trusted::trusting;
 use crate::oci::digest::Digest;
 
 /// Which certificates a client accepts.
@@ -107,18 +108,18 @@ fn build(
         .read_timeout(READ_TIMEOUT)
         .redirect(Policy::custom(redirect))
         .referer(false);
-    if !authorities.roots.is_empty() {
-        let roots: Result<Vec<_>, _> = authorities
-            .roots
-            .iter()
-            .map(|der| Certificate::from_der(der))
-            .collect();
-        builder = builder.tls_certs_merge(roots.map_err(tls)?);
-    }
     // A client can present one identity only; the first in the order of names is it.
-    if let Some(pem) = authorities.identities.first() {
-        builder = builder.identity(Identity::from_pem(pem).map_err(tls)?);
-    }
+    let identity = authorities.identities.first().map(Vec::as_slice);
+    builder = match (trust, identity) {
+        (Trust::Verified | Trust::Loopback, _) => {
+            trusting(builder, &authorities.roots, identity)
+                .map_err(|error| ConfigError::Tls(error.to_string()))?
+        }
+        (Trust::Anything, None) => builder.tls_danger_accept_invalid_certs(true),
+        (Trust::Anything, Some(pem)) => builder
+            .tls_danger_accept_invalid_certs(true)
+            .identity(Identity::from_pem(pem).map_err(tls)?),
+    };
     builder = match (trust, &options.proxy) {
         (Trust::Loopback, _) => builder.no_proxy(),
         (Trust::Verified | Trust::Anything, None) => builder,
@@ -130,9 +131,6 @@ fn build(
             builder.proxy(proxy.no_proxy(NoProxy::from_env()))
         }
     };
-    if trust == Trust::Anything {
-        builder = builder.tls_danger_accept_invalid_certs(true);
-    }
     builder.build().map_err(tls)
 }
 

@@ -95,16 +95,24 @@ impl FakeRegistry {
 
     /// Speaks TLS, and HTTP/2 in it, with a certificate of its own making, which is returned as PEM.
     pub(crate) async fn start_tls() -> (Self, String) {
-        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        Self::start_tls_with(rcgen::IsCa::NoCa).await
+    }
+
+    /// The same, with a certificate that may sign others, or not.
+    pub(crate) async fn start_tls_with(is_ca: rcgen::IsCa) -> (Self, String) {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let made = params.self_signed(&key).unwrap();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         install_crypto();
         let mut config = rustls::ServerConfig::builder()
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(vec![made.der().clone()], key)
             .unwrap();
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let registry = Self::serve(Some(TlsAcceptor::from(Arc::new(config)))).await;
-        (registry, made.cert.pem())
+        (registry, made.pem())
     }
 
     async fn serve(tls: Option<TlsAcceptor>) -> Self {

@@ -126,6 +126,21 @@ async fn https_is_spoken_where_it_is_and_the_ca_directory_is_read_again() {
 }
 
 #[tokio::test]
+async fn a_registry_s_own_certificate_is_trusted_where_it_lies_in_the_ca_directory() {
+    let may_sign = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let (registry, certificate) = FakeRegistry::start_tls_with(may_sign).await;
+    registry.put_image("a", "v1", &[], &[]);
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("own.crt"), certificate).unwrap();
+    let client = RegistryClient::new(RegistryOptions {
+        ca_directory: Some(directory.path().to_owned()),
+        ..options()
+    });
+    let reference = registry.reference("a:v1");
+    client.unwrap().canonicalize(&reference).await.unwrap();
+}
+
+#[tokio::test]
 async fn an_insecure_registry_may_have_any_certificate_or_none() {
     let (tls, _) = FakeRegistry::start_tls().await;
     let plain = FakeRegistry::start().await;
