@@ -11,6 +11,7 @@
 
 mod memory;
 mod object;
+mod replica;
 mod underway;
 
 use std::convert::Infallible;
@@ -28,9 +29,11 @@ use tracing::{debug, info, warn};
 pub use self::memory::Memory;
 use self::memory::ServedCatalog;
 use self::object::{finalizers, has_finalizer, patch_metadata, report, write_metadata};
+use self::replica::follow;
+pub use self::replica::{not_on_disk, restore};
 use crate::api::ClusterCatalog;
 use crate::api::cluster_catalog::{AvailabilityMode, ClusterCatalogStatus, ImageSource};
-use crate::api::condition::{self, ConditionType, is_true};
+use crate::api::condition::{self, ConditionType};
 use crate::controller::informer::Change;
 use crate::controller::next::Next;
 use crate::controller::report::{Reporter, unwritten};
@@ -423,90 +426,6 @@ fn spread(name: &str) -> f64 {
     f64::from(sum % 1000) / 1000.0
 }
 
-/// A follower serves what the leader says, and writes nothing.
-async fn follow(catalog: &ClusterCatalog, ctx: &Context) -> Next {
-    let name = catalog.name_any();
-    let is_wanted = catalog.metadata.deletion_timestamp.is_none()
-        && catalog.spec.availability_mode == AvailabilityMode::Available;
-    let reference = catalog
-        .status
-        .as_ref()
-        .and_then(resolved)
-        .filter(|_| is_wanted);
-    let Some(reference) = reference else {
-        if ctx.withdraw(&name) {
-            info!(
-                catalog = name,
-                "stopped serving catalog: the leader does not serve it"
-            );
-        }
-        return Next::OnChange;
-    };
-    if ctx
-        .memory
-        .served(&name)
-        .is_some_and(|served| served.reference.to_string() == reference)
-    {
-        return Next::OnChange;
-    }
-    let canonical = match CanonicalReference::parse(&reference) {
-        Ok(canonical) => canonical,
-        Err(error) => {
-            warn!(
-                catalog = name,
-                error = chain(&error),
-                "cannot follow the catalog's status"
-            );
-            return Next::OnChange;
-        }
-    };
-    match publish(catalog, &canonical, true, ctx).await {
-        Ok(_) => Next::OnChange,
-        Err(error) => {
-            warn!(
-                catalog = name,
-                error = chain(&error),
-                "cannot serve what the leader serves"
-            );
-            Next::Retry
-        }
-    }
-}
-
-/// Serves at once what is on disk for `catalog`, without a registry. False when it is not there.
-pub async fn restore(catalog: &ClusterCatalog, ctx: &Context) -> bool {
-    let name = catalog.name_any();
-    let wanted = catalog.spec.availability_mode == AvailabilityMode::Available;
-    let reference = catalog
-        .status
-        .as_ref()
-        .and_then(resolved)
-        .filter(|_| wanted);
-    let Some(canonical) =
-        reference.and_then(|reference| CanonicalReference::parse(&reference).ok())
-    else {
-        return false;
-    };
-    let (store, digest) = (ctx.store.clone(), canonical.digest.clone());
-    match spawn_blocking(move || store.open(&digest)).await {
-        Ok(Ok(Some(stored))) => {
-            let served = ServedCatalog::of(catalog, canonical, stored);
-            ctx.serve(&name, &Arc::new(served));
-            debug!(catalog = name, "serving from disk");
-            true
-        }
-        Ok(Ok(None)) | Err(_) => false,
-        Ok(Err(error)) => {
-            warn!(
-                catalog = name,
-                error = chain(&error),
-                "content on disk is not usable; it will be unpacked again"
-            );
-            false
-        }
-    }
-}
-
 async fn delete(catalog: &ClusterCatalog, ctx: &Context) -> Next {
     let name = catalog.name_any();
     if ctx.withdraw(&name) {
@@ -549,23 +468,6 @@ pub fn is_echo(change: &Change<ClusterCatalog>, ctx: &Context) -> bool {
 /// Ends the pass under way over a catalog that has gone, is going, or wants other content now.
 pub fn end_what_changed(change: &Change<ClusterCatalog>, ctx: &Context) {
     ctx.memory.under_way.changed(change);
-}
-
-/// The names of the catalogs that are served by the leader and not here.
-pub fn not_on_disk(catalogs: &[Arc<ClusterCatalog>], ctx: &Context) -> Vec<String> {
-    let is_serving = |catalog: &&Arc<ClusterCatalog>| {
-        catalog
-            .status
-            .as_ref()
-            .is_some_and(|status| is_true(&status.conditions, ConditionType::Serving))
-    };
-    let names = catalogs
-        .iter()
-        .filter(is_serving)
-        .map(|catalog| catalog.name_any());
-    names
-        .filter(|name| ctx.memory.served(name).is_none())
-        .collect()
 }
 
 #[cfg(test)]
