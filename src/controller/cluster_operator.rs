@@ -26,7 +26,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::api::cluster_object_set::LifecycleState;
 use crate::api::{ClusterExtension, ClusterObjectSet, keys};
@@ -165,6 +165,7 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
         ));
     }
     let mut written = None;
+    let mut told = String::new();
     loop {
         let wait = match pass(&ctx).await {
             Ok(upgradeable) => {
@@ -172,13 +173,18 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
                     info!(upgradeable, "the cluster's update is decided");
                     written = Some(upgradeable);
                 }
+                told.clear();
                 None
             }
             Err(error) => {
-                warn!(
-                    error = chain(&error),
-                    "cannot say whether the cluster may be updated"
-                );
+                let error = chain(&error);
+                // It is tried often; the same trouble is told once.
+                if error == told {
+                    debug!(error, "still cannot say whether the cluster may be updated");
+                } else {
+                    warn!(error, "cannot say whether the cluster may be updated");
+                    told = error;
+                }
                 Some(RETRY)
             }
         };
