@@ -16,6 +16,7 @@ mod crds;
 mod memory;
 mod object;
 mod observe;
+mod reported;
 mod rights;
 mod roll_out;
 mod uninstall;
@@ -116,7 +117,8 @@ impl Context {
 }
 
 /// One pass over one extension.
-pub async fn reconcile(mut extension: Arc<ClusterExtension>, ctx: Arc<Context>) -> Next {
+pub async fn reconcile(seen: Arc<ClusterExtension>, ctx: Arc<Context>) -> Next {
+    let mut extension = ctx.memory.reported.newest(seen);
     if let Err(error) = write_finalizer(&extension, &ctx).await {
         return unwritten(&error, "the extension's finalizers");
     }

@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::content::{Rendered, Tags};
 use super::crds::Refused;
+use super::reported::Reported;
 
 /// A digest.
 type Inputs = [u8; 32];
@@ -23,6 +24,7 @@ pub struct Memory {
     /// A digest of the inputs of the last plan that found nothing to do, by extension: the same inputs need no rendering.
     settled: Mutex<BTreeMap<String, Inputs>>,
     pub(super) refused: Refused,
+    pub(super) reported: Reported,
 }
 
 impl Memory {

@@ -82,8 +82,8 @@ pub(super) async fn report(
     {
         // It went away meanwhile.
         Err(kube::Error::Api(error)) if error.is_not_found() => return Ok(()),
-        other => other?,
-    };
+        answer => ctx.memory.reported.note(&answer?, status),
+    }
     let nothing = ClusterExtensionStatus::default();
     let before = extension.status.as_ref().unwrap_or(&nothing);
     let transitions = transition::of_extension(before, status);
