@@ -208,9 +208,11 @@ fn deletions(name: &str) -> anyhow::Result<Vec<String>> {
         let of = &event["objectRef"];
         let text = |field: &str| of[field].as_str().unwrap_or_default().to_owned();
         let is_own = text("name").starts_with(name) || text("namespace") == name;
+        // Of a revision that was archived nothing is needed, and another may have its name before the backup is applied.
+        let is_needed = !text("name").starts_with(&format!("{name}-1-"));
         // A deletion that the API server refused deletes nothing.
         let is_done = event["responseStatus"]["code"] == 200;
-        if is_watched && is_own && is_done && event["verb"] == "delete" {
+        if is_watched && is_own && is_needed && is_done && event["verb"] == "delete" {
             found.push(format!(
                 "{user} deleted {} {}/{}",
                 text("resource"),

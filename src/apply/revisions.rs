@@ -12,7 +12,6 @@ use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 
-use self::content::Placed;
 use crate::api::{GROUP, VERSION, keys};
 use crate::apply::objects::metadata_of;
 use crate::apply::secrets::handover::Handover;
@@ -318,13 +317,16 @@ impl Revisions<'_> {
                 &marks,
             )
             .map_err(RevisionError::Pack)?;
-            let placed = self.place(&name, &packed.secrets).await?;
-            let giving = (placed == Placed::Anew).then(|| self.handover.announce(&name));
-            if let Some(owner) = self.try_create(number, &name, desired, &packed).await? {
-                self.finish(&name, packed, &owner, giving).await?;
-                return Ok(Ensured::Created { name, number });
+            let made = self.place(&name, &packed.secrets).await?;
+            let is_anew = made.len() == packed.secrets.len();
+            let giving = is_anew.then(|| self.handover.announce(&name));
+            match self.try_create(number, &name, desired, &packed).await? {
+                Ok(owner) => {
+                    self.finish(&name, packed, &owner, giving).await?;
+                    return Ok(Ensured::Created { name, number });
+                }
+                Err(taken_by) => self.take_away(&name, &made, &taken_by).await?,
             }
-            self.drop_secrets(&name, &[]).await?;
             if let RevisionPlan::Create {
                 number: next,
                 name: free,
@@ -336,14 +338,14 @@ impl Revisions<'_> {
         Err(RevisionError::Squatted { name })
     }
 
-    /// Writes the `ClusterObjectSet`; none when the name is somebody else's.
+    /// Writes the `ClusterObjectSet`; or returns the one of somebody else that has the name.
     async fn try_create(
         &self,
         number: i64,
         name: &str,
         desired: &Desired,
         packed: &Packed,
-    ) -> Result<Option<OwnerReference>, RevisionError> {
+    ) -> Result<Result<OwnerReference, Value>, RevisionError> {
         let failed = |source| RevisionError::Create {
             name: name.to_owned(),
             source,
@@ -357,14 +359,14 @@ impl Revisions<'_> {
                 let found = request::get(self.client, &url, name)
                     .await
                     .map_err(failed)?;
-                match found.filter(|found| is_ours(found, desired)) {
-                    Some(found) => found,
-                    None => return Ok(None),
+                match found {
+                    Some(found) if is_ours(&found, desired) => found,
+                    found => return Ok(Err(found.unwrap_or_default())),
                 }
             }
             Err(source) => return Err(failed(source)),
         };
-        Ok(Some(OwnerReference {
+        Ok(Ok(OwnerReference {
             api_version: format!("{GROUP}/{VERSION}"),
             kind: "ClusterObjectSet".to_owned(),
             name: name.to_owned(),

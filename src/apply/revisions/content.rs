@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DeleteParams;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::{PLURAL, RevisionError, Revisions};
@@ -21,17 +21,8 @@ use crate::revision::pack::Packed;
 /// How often a Secret is made anew in one pass.
 const PLACED: usize = 3;
 
-/// How Secrets came to be there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Placed {
-    /// All were made just now.
-    Anew,
-    /// One was there, and is what its name says unless somebody else made it.
-    Before,
-}
-
 impl Revisions<'_> {
-    /// Creates the Secrets of revision `name`, without owner.
+    /// Creates the Secrets of revision `name`, without owner; returns the names of those that were not there.
     ///
     /// One that is there already is what it should be: its name holds a hash of its data. But if its owner is gone, a
     /// revision of the same name and content has just been taken down: the garbage collector is about to delete it, so
@@ -40,17 +31,18 @@ impl Revisions<'_> {
         &self,
         name: &str,
         wanted: &[Secret],
-    ) -> Result<Placed, RevisionError> {
-        let mut all = Placed::Anew;
+    ) -> Result<Vec<String>, RevisionError> {
+        let mut made = Vec::new();
         for secret in wanted {
-            if self.place_one(name, secret).await? == Placed::Before {
-                all = Placed::Before;
+            if self.place_one(name, secret).await? {
+                made.extend(secret.metadata.name.clone());
             }
         }
-        Ok(all)
+        Ok(made)
     }
 
-    async fn place_one(&self, name: &str, wanted: &Secret) -> Result<Placed, RevisionError> {
+    /// Whether it was made; else it was there, and is what its name says unless somebody else made it.
+    async fn place_one(&self, name: &str, wanted: &Secret) -> Result<bool, RevisionError> {
         let failed = |source| RevisionError::Create {
             name: name.to_owned(),
             source,
@@ -58,14 +50,14 @@ impl Revisions<'_> {
         for _ in 0..PLACED {
             let created = secrets::create(self.client, wanted).await;
             let Some(found) = created.map_err(failed)? else {
-                return Ok(Placed::Anew);
+                return Ok(true);
             };
             let metadata = metadata_of(&found);
             let owners = metadata.owner_references.unwrap_or_default();
             if metadata.deletion_timestamp.is_none()
                 && (owners.is_empty() || self.is_among(name, &owners).await.map_err(failed)?)
             {
-                return Ok(Placed::Before);
+                return Ok(false);
             }
             secrets::remove(self.client, &found).await.map_err(failed)?;
         }
@@ -115,6 +107,27 @@ impl Revisions<'_> {
         let patch = json!({"metadata": {"uid": owner.uid, "managedFields": request::no_record()}});
         self.patch(name, patch).await?;
         self.drop_secrets(name, &names).await
+    }
+
+    /// Deletes the Secrets that were `made` for a revision whose name turned out to be somebody else's, but for those that
+    /// this one refers to: whoever restores a backup may have found them there already.
+    pub(super) async fn take_away(
+        &self,
+        name: &str,
+        made: &[String],
+        taken_by: &Value,
+    ) -> Result<(), RevisionError> {
+        let taken_by = taken_by.to_string();
+        let url = path("", "v1", Some(self.system_namespace), "secrets");
+        for secret in made.iter().filter(|secret| !taken_by.contains(*secret)) {
+            request::delete(self.client, &url, secret, &DeleteParams::default())
+                .await
+                .map_err(|source| RevisionError::Create {
+                    name: name.to_owned(),
+                    source,
+                })?;
+        }
+        Ok(())
     }
 
     /// Deletes the Secrets of the extension that have no owner to go with: of revisions that are gone, or that were
