@@ -20,8 +20,10 @@ use crate::revision::probe::default_probes;
 use crate::revision::{Account, BundleIdentity, Extension, Revision, revisions_of};
 use crate::testing::api_server::ApiServer;
 
+mod accounts;
 mod answered;
 mod content;
+mod drift;
 mod faults;
 mod leaving;
 mod orphans;
@@ -437,83 +439,6 @@ async fn a_collision_in_a_late_phase_is_found_before_the_first_write() {
 }
 
 #[tokio::test]
-async fn the_next_phase_waits_and_drift_is_repaired_behind_it() {
-    let cluster = Cluster::new().await;
-    let mut claim = namespaced("v1", "PersistentVolumeClaim", "data");
-    claim["spec"] = json!({"size": 1});
-    let manifests = [claim, namespaced("v1", "Service", "operator")];
-    cluster.ensure(&desired("1.0.0", &manifests)).await;
-    cluster.passes("e-1").await;
-    let (pvc, service) = (
-        "/api/v1/namespaces/n/persistentvolumeclaims/data",
-        "/api/v1/namespaces/n/services/operator",
-    );
-    cluster.server.set_status(pvc, &json!({"phase": "Pending"}));
-    cluster.passes("e-1").await;
-    assert_eq!(cluster.server.object(service), None);
-    assert_eq!(
-        cluster.condition("e-1", "Available"),
-        "False/ProbeFailure: Object PersistentVolumeClaim.v1 n/data: value at key \"status.phase\" != \"Bound\"; expected: \"Bound\" got: \"Pending\""
-    );
-    cluster.server.set_status(pvc, &json!({"phase": "Bound"}));
-    cluster.passes("e-1").await;
-    assert!(cluster.server.object(service).is_some());
-    assert!(cluster.condition("e-1", "Succeeded").starts_with("True"));
-    // Once complete, an early phase that fails does not stop the repair of a later one.
-    cluster.server.set_status(pvc, &json!({"phase": "Lost"}));
-    let owner = cluster.server.object(service).unwrap();
-    cluster.server.remove(&owner);
-    cluster.passes("e-1").await;
-    assert!(cluster.server.object(service).is_some());
-    assert!(
-        cluster
-            .condition("e-1", "Available")
-            .starts_with("False/ProbeFailure")
-    );
-}
-
-#[tokio::test]
-async fn drift_is_repaired_and_what_users_add_stays() {
-    let cluster = Cluster::new().await;
-    cluster.install("e-1", &desired("1.0.0", &operator())).await;
-    cluster.server.requests();
-    cluster.server.edit(
-        CONFIG,
-        &json!({"data": {"mine": "x"}, "metadata": {"labels": {"mine": "x"}}}),
-    );
-    cluster.passes("e-1").await;
-    assert_eq!(
-        cluster.server.requests(),
-        Vec::<String>::new(),
-        "nothing of ours changed"
-    );
-    cluster
-        .server
-        .edit(CONFIG, &json!({"data": {"key": "changed"}}));
-    cluster.passes("e-1").await;
-    let stored = cluster.server.object(CONFIG).unwrap();
-    assert_eq!(stored["data"], json!({"key": "1", "mine": "x"}));
-    assert_eq!(stored["metadata"]["labels"]["mine"], "x");
-    assert_eq!(cluster.writes(), [format!("n:installer PATCH {CONFIG}")]);
-    cluster.server.remove(&stored);
-    cluster.passes("e-1").await;
-    assert_eq!(
-        cluster.server.object(CONFIG).unwrap()["data"],
-        json!({"key": "1"})
-    );
-}
-
-#[tokio::test]
-async fn a_restart_reads_everything_and_writes_nothing() {
-    let cluster = Cluster::new().await;
-    cluster.install("e-1", &desired("1.0.0", &operator())).await;
-    let next = cluster.restarted().await;
-    next.server.requests();
-    next.passes("e-1").await;
-    assert_eq!(next.writes(), Vec::<String>::new());
-}
-
-#[tokio::test]
 async fn an_upgrade_takes_objects_over_archives_its_predecessor_and_deletes_what_is_dropped() {
     let cluster = Cluster::new().await;
     let extra = namespaced("v1", "ConfigMap", "extra");
@@ -567,52 +492,4 @@ async fn an_upgrade_takes_objects_over_archives_its_predecessor_and_deletes_what
     cluster.server.requests();
     assert_eq!(cluster.pass("e-1").await, Next::OnChange);
     assert_eq!(cluster.server.requests(), Vec::<String>::new());
-}
-
-#[tokio::test]
-async fn a_missing_account_and_missing_rights_stop_before_the_first_write() {
-    let cluster = Cluster::new().await;
-    cluster.ensure(&desired("1.0.0", &[config("1")])).await;
-    let installer = namespaced("v1", "ServiceAccount", "installer");
-    cluster.server.remove(&installer);
-    assert_eq!(cluster.pass("e-1").await, Next::Retry);
-    assert_eq!(
-        cluster.condition("e-1", "Progressing"),
-        "True/Retrying: operation cannot proceed due to the following validation error(s): service account \"installer\" not found in namespace \"n\": kubectl create serviceaccount installer --namespace n"
-    );
-    cluster.server.add(&installer);
-    cluster.server.set_rules("n:installer", &[]);
-    assert_eq!(cluster.pass("e-1").await, Next::Retry);
-    assert!(cluster.condition("e-1", "Progressing").starts_with(
-        "True/Retrying: pre-authorization failed: service account requires the following permissions to manage cluster extension:\n"
-    ));
-    assert_eq!(cluster.server.object(CONFIG), None);
-    let all = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
-    cluster.server.set_rules("n:installer", &[("n", all)]);
-    cluster.passes("e-1").await;
-    assert!(cluster.server.object(CONFIG).is_some());
-}
-
-#[tokio::test]
-async fn a_revision_without_account_is_blocked_and_can_be_deleted() {
-    let cluster = Cluster::new().await;
-    cluster.server.add(&json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-        "metadata": {"name": "by-hand", "finalizers": [keys::FINALIZER_TEARDOWN]},
-        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
-    }));
-    assert_eq!(
-        cluster.pass("by-hand").await,
-        Next::Blocked(Some(BLOCKED_AGAIN))
-    );
-    assert_eq!(
-        cluster.condition("by-hand", "Progressing"),
-        "False/Blocked: revision \"by-hand\" is missing required annotations: set olm.operatorframework.io/service-account-name and olm.operatorframework.io/service-account-namespace"
-    );
-    cluster.server.edit(
-        "/apis/olm.operatorframework.io/v1/clusterobjectsets/by-hand",
-        &json!({"metadata": {"deletionTimestamp": Timestamp::now().to_string()}}),
-    );
-    cluster.passes("by-hand").await;
-    assert!(cluster.set("by-hand").is_none());
 }

@@ -1,0 +1,51 @@
+//! Revisions whose account is missing, or may too little.
+
+use super::*;
+
+#[tokio::test]
+async fn a_missing_account_and_missing_rights_stop_before_the_first_write() {
+    let cluster = Cluster::new().await;
+    cluster.ensure(&desired("1.0.0", &[config("1")])).await;
+    let installer = namespaced("v1", "ServiceAccount", "installer");
+    cluster.server.remove(&installer);
+    assert_eq!(cluster.pass("e-1").await, Next::Retry);
+    assert_eq!(
+        cluster.condition("e-1", "Progressing"),
+        "True/Retrying: operation cannot proceed due to the following validation error(s): service account \"installer\" not found in namespace \"n\": kubectl create serviceaccount installer --namespace n"
+    );
+    cluster.server.add(&installer);
+    cluster.server.set_rules("n:installer", &[]);
+    assert_eq!(cluster.pass("e-1").await, Next::Retry);
+    assert!(cluster.condition("e-1", "Progressing").starts_with(
+        "True/Retrying: pre-authorization failed: service account requires the following permissions to manage cluster extension:\n"
+    ));
+    assert_eq!(cluster.server.object(CONFIG), None);
+    let all = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
+    cluster.server.set_rules("n:installer", &[("n", all)]);
+    cluster.passes("e-1").await;
+    assert!(cluster.server.object(CONFIG).is_some());
+}
+
+#[tokio::test]
+async fn a_revision_without_account_is_blocked_and_can_be_deleted() {
+    let cluster = Cluster::new().await;
+    cluster.server.add(&json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": "by-hand", "finalizers": [keys::FINALIZER_TEARDOWN]},
+        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
+    }));
+    assert_eq!(
+        cluster.pass("by-hand").await,
+        Next::Blocked(Some(BLOCKED_AGAIN))
+    );
+    assert_eq!(
+        cluster.condition("by-hand", "Progressing"),
+        "False/Blocked: revision \"by-hand\" is missing required annotations: set olm.operatorframework.io/service-account-name and olm.operatorframework.io/service-account-namespace"
+    );
+    cluster.server.edit(
+        "/apis/olm.operatorframework.io/v1/clusterobjectsets/by-hand",
+        &json!({"metadata": {"deletionTimestamp": Timestamp::now().to_string()}}),
+    );
+    cluster.passes("by-hand").await;
+    assert!(cluster.set("by-hand").is_none());
+}

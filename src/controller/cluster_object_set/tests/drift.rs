@@ -1,0 +1,80 @@
+//! What becomes of objects that somebody changes, and of what a restart finds.
+
+use super::*;
+
+#[tokio::test]
+async fn the_next_phase_waits_and_drift_is_repaired_behind_it() {
+    let cluster = Cluster::new().await;
+    let mut claim = namespaced("v1", "PersistentVolumeClaim", "data");
+    claim["spec"] = json!({"size": 1});
+    let manifests = [claim, namespaced("v1", "Service", "operator")];
+    cluster.ensure(&desired("1.0.0", &manifests)).await;
+    cluster.passes("e-1").await;
+    let (pvc, service) = (
+        "/api/v1/namespaces/n/persistentvolumeclaims/data",
+        "/api/v1/namespaces/n/services/operator",
+    );
+    cluster.server.set_status(pvc, &json!({"phase": "Pending"}));
+    cluster.passes("e-1").await;
+    assert_eq!(cluster.server.object(service), None);
+    assert_eq!(
+        cluster.condition("e-1", "Available"),
+        "False/ProbeFailure: Object PersistentVolumeClaim.v1 n/data: value at key \"status.phase\" != \"Bound\"; expected: \"Bound\" got: \"Pending\""
+    );
+    cluster.server.set_status(pvc, &json!({"phase": "Bound"}));
+    cluster.passes("e-1").await;
+    assert!(cluster.server.object(service).is_some());
+    assert!(cluster.condition("e-1", "Succeeded").starts_with("True"));
+    // Once complete, an early phase that fails does not stop the repair of a later one.
+    cluster.server.set_status(pvc, &json!({"phase": "Lost"}));
+    let owner = cluster.server.object(service).unwrap();
+    cluster.server.remove(&owner);
+    cluster.passes("e-1").await;
+    assert!(cluster.server.object(service).is_some());
+    assert!(
+        cluster
+            .condition("e-1", "Available")
+            .starts_with("False/ProbeFailure")
+    );
+}
+
+#[tokio::test]
+async fn drift_is_repaired_and_what_users_add_stays() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    cluster.server.requests();
+    cluster.server.edit(
+        CONFIG,
+        &json!({"data": {"mine": "x"}, "metadata": {"labels": {"mine": "x"}}}),
+    );
+    cluster.passes("e-1").await;
+    assert_eq!(
+        cluster.server.requests(),
+        Vec::<String>::new(),
+        "nothing of ours changed"
+    );
+    cluster
+        .server
+        .edit(CONFIG, &json!({"data": {"key": "changed"}}));
+    cluster.passes("e-1").await;
+    let stored = cluster.server.object(CONFIG).unwrap();
+    assert_eq!(stored["data"], json!({"key": "1", "mine": "x"}));
+    assert_eq!(stored["metadata"]["labels"]["mine"], "x");
+    assert_eq!(cluster.writes(), [format!("n:installer PATCH {CONFIG}")]);
+    cluster.server.remove(&stored);
+    cluster.passes("e-1").await;
+    assert_eq!(
+        cluster.server.object(CONFIG).unwrap()["data"],
+        json!({"key": "1"})
+    );
+}
+
+#[tokio::test]
+async fn a_restart_reads_everything_and_writes_nothing() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let next = cluster.restarted().await;
+    next.server.requests();
+    next.passes("e-1").await;
+    assert_eq!(next.writes(), Vec::<String>::new());
+}
