@@ -149,6 +149,11 @@ async fn write(client: &Client, write: &Write) -> kube::Result<DynamicObject> {
                 .patch("account-policy-others", &dry_patch(), &Patch::Merge(patch))
                 .await
         }
+        Write::Unnamed(patch) => {
+            wire::<ClusterExtension>(client)
+                .patch("account-policy-unnamed", &dry_patch(), &Patch::Merge(patch))
+                .await
+        }
         Write::ExtensionStatus(patch) => {
             wire::<ClusterExtension>(client)
                 .patch_status("account-policy-others", &dry_patch(), &Patch::Merge(patch))

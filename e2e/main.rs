@@ -82,6 +82,10 @@ const STORIES: &[Story] = &[
         revision::a_pending_claim_halts_the_phases
     ),
     story!(
+        "revision::a_revision_by_hand_is_taken_back",
+        revision::a_revision_by_hand_is_taken_back
+    ),
+    story!(
         "revision::probes_of_users_halt_and_pass",
         revision::probes_of_users_halt_and_pass
     ),
@@ -185,6 +189,10 @@ const STORIES: &[Story] = &[
     story!(
         "rollout::rights_that_are_gained_are_told",
         rollout::rights_that_are_gained_are_told
+    ),
+    story!(
+        "rollout::rights_to_take_down_the_old_version_are_asked_for",
+        rollout::rights_to_take_down_the_old_version_are_asked_for
     ),
     story!(
         "rollout::a_label_of_somebody_else_means_nothing",

@@ -6,6 +6,8 @@
 //! figure is a line; requests come from the API server's audit log, time and memory from the process.
 
 mod catalogs;
+#[path = "../hack/benches/figure.rs"]
+mod figure;
 mod load;
 mod memory;
 mod replay;
@@ -19,6 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use crate::harness::Cluster;
+use crate::measure::figure::{calibrate, figure};
 use crate::measure::load::Load;
 use crate::measure::stored::Stored;
 use crate::measure::usage::{Audit, Usage};
@@ -48,6 +51,7 @@ async fn measured(arguments: &[String]) -> anyhow::Result<()> {
                 .with_context(|| format!("{text:?} is no number")),
         }
     };
+    calibrate();
     if subject == "catalogs" {
         let seconds = u64::try_from(number(0, 30)?)?;
         return catalogs::measure(Duration::from_secs(seconds)).await;
@@ -197,11 +201,6 @@ async fn measured(arguments: &[String]) -> anyhow::Result<()> {
 async fn idle(cluster: &Cluster, time: Duration) -> anyhow::Result<()> {
     tokio::time::sleep(time).await;
     Usage::of(cluster).map(|_| ())
-}
-
-fn figure(name: &str, value: f64, unit: &str, goal: Option<f64>) {
-    let goal = goal.map_or_else(|| "-".to_owned(), |goal| goal.to_string());
-    println!("figure\t{name}\t{value:.4}\t{unit}\t{goal}");
 }
 
 fn count_of(count: usize) -> f64 {

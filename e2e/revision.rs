@@ -2,12 +2,14 @@
 
 mod claims;
 mod deadline;
+mod orphaned;
 mod probes;
 mod secrets;
 mod tampering;
 
 pub(crate) use claims::a_pending_claim_halts_the_phases;
 pub(crate) use deadline::a_late_rollout_is_archived_or_recovers;
+pub(crate) use orphaned::a_revision_by_hand_is_taken_back;
 pub(crate) use probes::probes_of_users_halt_and_pass;
 pub(crate) use secrets::objects_stand_in_secrets;
 pub(crate) use tampering::{a_mutable_secret_blocks, changed_content_blocks_until_it_is_restored};

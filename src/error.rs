@@ -41,11 +41,23 @@ pub struct Failure {
     pub disposition: Disposition,
 }
 
+/// What the API server says to whom may not act as an account, whatever the request was.
+pub const UNIMPERSONATED: &str = " cannot impersonate ";
+
+/// What helps where the controller itself may not.
+const IMPERSONATE: &str = "oxolm may not act as this account: add its namespace to the chart's impersonation.namespaces, or set \
+     impersonation.scope to cluster";
+
 impl Failure {
-    /// Prints the chain of `error`, outermost first.
+    /// Prints the chain of `error`, outermost first, and once, at its end, what helps against a refusal that the API
+    /// server cannot know the cause of.
     pub fn of<E: Classify + 'static>(error: &E) -> Self {
+        let mut message = chain(error);
+        if message.contains(UNIMPERSONATED) {
+            message = format!("{message}: {IMPERSONATE}");
+        }
         Self {
-            message: chain(error),
+            message,
             disposition: error.disposition(),
         }
     }

@@ -31,7 +31,7 @@ use crate::oci::reference::{CanonicalReference, Reference};
 use crate::registry::blob::{Delivery, Piece};
 use crate::registry::error::RegistryError;
 use crate::registry::{Image, RegistryClient};
-use crate::store::unpack::Limits;
+use crate::store::limits::Limits;
 use crate::store::{Added, CONFIGS_LABEL, ContentStore, StoreError, UnpackedImage, Wanted};
 
 /// How many images are pulled at a time; the others wait.

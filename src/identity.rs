@@ -16,6 +16,7 @@
 
 pub mod accounts;
 pub mod connection;
+pub mod impersonation;
 pub mod reach;
 pub mod request;
 

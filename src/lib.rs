@@ -20,7 +20,7 @@
 //!
 //! ```text
 //! main → cli → runtime → controller → { fetch serve apply } → { registry store identity } → core
-//! core:  status → revision → { render preflight upgradeable } → { resolve bundle } → fbc → { api version oci name error metrics }
+//! core:  status → revision → { render preflight upgradeable } → { resolve bundle } → fbc → { api version oci error metrics }
 //! ```
 //!
 //! A test (`testing::walls`) reads the sources and fails when a module names one above it.
@@ -31,7 +31,6 @@ pub mod bundle;
 pub mod error;
 pub mod fbc;
 pub mod metrics;
-pub mod name;
 pub mod oci;
 pub mod preflight;
 pub mod render;

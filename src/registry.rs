@@ -7,6 +7,7 @@
 //! Hosts of the loopback are asked by HTTPS if they speak it, else by plain HTTP; all others by HTTPS.
 
 mod auth;
+mod authorization;
 pub mod blob;
 pub mod build;
 mod challenge;

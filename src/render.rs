@@ -13,6 +13,7 @@ mod deployment;
 mod deployment_config;
 pub mod examine;
 pub mod image;
+mod member;
 mod name;
 mod rbac;
 pub mod serving;

@@ -27,6 +27,10 @@ use crate::api::condition::{self, Condition, ConditionType};
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
 use crate::revision::name::label_value;
 
+/// What to do where a revision's Secret is not there; also what an extension knows such a revision by.
+pub const SECRET_IS_MISSING: &str = "restore it from a backup; the newest revision of a ClusterExtension gets its own back as soon as its \
+     bundle can be pulled";
+
 /// A service account: who applies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Account {
@@ -195,7 +199,7 @@ pub struct Revision {
     pub bundle: BundleIdentity,
     /// Who applies it.
     pub account: Option<Account>,
-    /// The digest of its content, if oxolm made it.
+    /// The hash of its content, if oxolm made it.
     pub content: Option<String>,
     /// Who provides its webhook certificates.
     pub webhook_certificates: Option<String>,
@@ -252,6 +256,12 @@ impl Revision {
         noted
             .and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or_default()
+    }
+
+    /// Whether it says that it does not find one of its Secrets, as after a restore without them.
+    pub fn lacks_secrets(&self) -> bool {
+        condition::find(&self.conditions, ConditionType::Progressing)
+            .is_some_and(|condition| condition.message.contains(SECRET_IS_MISSING))
     }
 
     /// Whether it is kept up.

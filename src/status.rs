@@ -8,6 +8,7 @@ pub mod cluster_extension;
 pub mod cluster_object_set;
 pub mod cluster_operator;
 pub mod meaning;
+pub mod news;
 pub mod overview;
 pub mod transition;
 

@@ -19,11 +19,13 @@ mod checksum;
 mod description;
 mod error;
 mod layer;
+pub mod limits;
 mod meter;
 mod place;
 mod removal;
 mod tree;
-pub mod unpack;
+mod unpack;
+pub mod unpacked;
 mod wanted;
 mod write;
 
@@ -45,8 +47,10 @@ pub(crate) use self::description::FileDescription;
 use self::description::{Description, is_file, verify, write_description};
 pub use self::error::StoreError;
 use self::error::is_full;
+use self::limits::{KEPT_BYTES, Limits};
 use self::place::Place;
-use self::unpack::{Limits, UnpackError, Unpacker};
+use self::unpack::Unpacker;
+use self::unpacked::{Finished, UnpackError};
 pub use self::wanted::Wanted;
 use crate::oci::digest::Digest;
 
@@ -252,7 +256,7 @@ impl ContentStore {
         for layer in layers {
             unpacker.layer(layer).map_err(|error| match error {
                 UnpackError::Limit { what, .. }
-                    if what == unpack::KEPT_BYTES && room < limits.kept_bytes =>
+                    if what == KEPT_BYTES && room < limits.kept_bytes =>
                 {
                     self.full()
                 }
@@ -266,8 +270,8 @@ impl ContentStore {
             .create(&target)
             .map_err(disk("create a directory in", &self.staging()))?;
         let files = match unpacker.finish(&target.join(ROOTFS))? {
-            unpack::Finished::Tree(files) => files,
-            unpack::Finished::Elsewhere(paths) => {
+            Finished::Tree(files) => files,
+            Finished::Elsewhere(paths) => {
                 return Ok(Added::Elsewhere(wanted.and(paths)));
             }
         };

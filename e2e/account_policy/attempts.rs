@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::people::{JANE, KEEPER, RESTORER};
+use super::people::{ACTOR, JANE, KEEPER, RESTORER};
 
 const NOT_OTHER: &str = "user account-policy-jane may not impersonate service account account-policy/other: grant verb impersonate on it, or name another";
 const KEPT_NAMESPACE: &str = "service account kube-system/mine cannot be used: the accounts of its namespace are excluded; name one in another namespace";
+
+const NONE: &str = "user account-policy-jane names no service account, and no default one applies: name one that the user may impersonate";
+const OTHER_ACTED: &str = "user account-policy-jane may not impersonate service account account-policy/other, which acted until now: grant verb impersonate on it";
 
 /// Somebody writes something, and is refused with a message, or not.
 pub(super) struct Attempt {
@@ -20,6 +23,8 @@ pub(super) enum Write {
     NewExtension(&'static str, Option<&'static str>),
     /// A merge patch of the extension of somebody else.
     Extension(Value),
+    /// A merge patch of an extension that names no account.
+    Unnamed(Value),
     /// A merge patch of the status of the extension of somebody else.
     ExtensionStatus(Value),
     /// A new revision with these metadata.
@@ -51,8 +56,13 @@ fn refused(
     }
 }
 
+/// The account of jane.
+fn hers() -> Value {
+    json!({"spec": {"serviceAccount": {"name": "mine"}}})
+}
+
 pub(super) fn extension_attempts() -> Vec<Attempt> {
-    use Write::{Extension, ExtensionStatus, NewExtension};
+    use Write::{Extension, ExtensionStatus, NewExtension, Unnamed};
     let annotate =
         |key: &str, value: Value| Extension(json!({"metadata": {"annotations": {key: value}}}));
     let version = json!({"spec": {"source": {"catalog": {"version": "1.x"}}}});
@@ -62,10 +72,27 @@ pub(super) fn extension_attempts() -> Vec<Attempt> {
             JANE,
             NewExtension("account-policy", Some("mine")),
         ),
-        allowed(
+        refused(
             "no account, and no default",
             JANE,
             NewExtension("account-policy", None),
+            NONE,
+        ),
+        allowed(
+            "no account, and no default, by who may act as everyone",
+            RESTORER,
+            NewExtension("account-policy", None),
+        ),
+        refused(
+            "her account for an extension that named none",
+            JANE,
+            Unnamed(hers()),
+            "user account-policy-jane may not change what an administrator made without a service account: grant verb impersonate on all service accounts, or delete it and make it anew",
+        ),
+        allowed(
+            "an account for an extension that named none, by who may act as everyone",
+            RESTORER,
+            Unnamed(hers()),
         ),
         refused(
             "another account",
@@ -140,13 +167,13 @@ pub(super) fn extension_attempts() -> Vec<Attempt> {
 
 pub(super) fn revision_attempts() -> Vec<Attempt> {
     use Write::{NewRevision, Revision};
-    let not_hers = |name: &str| {
+    let not_theirs = |who: &str, name: &str| {
         format!(
-            "user {JANE} may not say whose ClusterObjectSet {name} is (owner references, labels and annotations of owner, bundle and account): grant verb adopt on clusterobjectsets, or leave them as they are"
+            "user {who} may not say whose ClusterObjectSet {name} is (owner references, labels and annotations of owner, bundle and account): grant verb adopt on clusterobjectsets, or leave them as they are"
         )
     };
-    let new = not_hers("account-policy-new");
-    let others = not_hers("account-policy-others-1");
+    let new = not_theirs(ACTOR, "account-policy-new");
+    let others = not_theirs(JANE, "account-policy-others-1");
     let account = |name: &str| {
         json!({"annotations": {
             "olm.operatorframework.io/service-account-name": name,
@@ -161,12 +188,17 @@ pub(super) fn revision_attempts() -> Vec<Attempt> {
     };
     let metadata = |value: Value| Revision(json!({"metadata": value}));
     vec![
-        allowed("by hand", JANE, NewRevision(json!({}))),
+        refused("by hand", JANE, NewRevision(json!({})), NONE),
+        allowed(
+            "by hand, by who may act as everyone",
+            RESTORER,
+            NewRevision(json!({})),
+        ),
         refused(
             "as her account",
             JANE,
             NewRevision(account("mine")),
-            new.clone(),
+            not_theirs(JANE, "account-policy-new"),
         ),
         refused(
             "as another account, by who may adopt but not act as it",
@@ -181,19 +213,19 @@ pub(super) fn revision_attempts() -> Vec<Attempt> {
         ),
         refused(
             "with an owner's label",
-            JANE,
+            ACTOR,
             NewRevision(json!({"labels": {"olm.operatorframework.io/owner-name": "somebody"}})),
             new.clone(),
         ),
         refused(
             "with an owner",
-            JANE,
+            ACTOR,
             NewRevision(owner("00000000-0000-0000-0000-000000000002")),
             new.clone(),
         ),
         refused(
             "with properties",
-            JANE,
+            ACTOR,
             NewRevision(json!({"annotations": {"olm.properties": "[]"}})),
             new,
         ),
@@ -245,7 +277,7 @@ pub(super) fn revision_attempts() -> Vec<Attempt> {
 
 /// With a default account, naming none is naming that one.
 pub(super) fn default_attempts() -> [(&'static str, Vec<Attempt>); 2] {
-    use Write::{NewExtension, NewRevision};
+    use Write::{NewExtension, NewRevision, Unnamed};
     [
         (
             "other",
@@ -261,10 +293,17 @@ pub(super) fn default_attempts() -> [(&'static str, Vec<Attempt>); 2] {
                     JANE,
                     NewExtension("account-policy", Some("mine")),
                 ),
-                allowed(
+                refused(
                     "a revision by hand has no namespace",
                     JANE,
                     NewRevision(json!({})),
+                    NONE,
+                ),
+                refused(
+                    "her account instead of the default of the namespace",
+                    JANE,
+                    Unnamed(hers()),
+                    OTHER_ACTED,
                 ),
             ],
         ),
@@ -282,6 +321,17 @@ pub(super) fn default_attempts() -> [(&'static str, Vec<Attempt>); 2] {
                     JANE,
                     NewRevision(json!({})),
                     NOT_OTHER,
+                ),
+                refused(
+                    "her account instead of the default of all",
+                    JANE,
+                    Unnamed(hers()),
+                    OTHER_ACTED,
+                ),
+                allowed(
+                    "her account instead of the default of all, by who may act as everyone",
+                    RESTORER,
+                    Unnamed(hers()),
                 ),
                 allowed(
                     "the default of all, by who may act as everyone",

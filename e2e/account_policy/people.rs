@@ -1,7 +1,7 @@
 //! Who is who, and what belongs to somebody else.
 
-/// Who is who: all may write our kinds; `jane` may act as `mine`, `keeper` may adopt, `restorer` may adopt and act as
-/// everyone.
+/// Who is who: all may write our kinds; `jane` may act as `mine`, `keeper` may adopt, `actor` may act as everyone,
+/// `restorer` may do both. Who breaks two policies at once is answered by either; the table has one at a time.
 pub(super) const PEOPLE: &str = "\
 apiVersion: v1
 kind: Namespace
@@ -25,6 +25,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: account-
 subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: account-policy-jane}
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: account-policy-keeper}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: account-policy-actor}
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: account-policy-restorer}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -80,10 +81,11 @@ metadata:
   name: account-policy-everyone
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: account-policy-everyone}
 subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: account-policy-actor}
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: account-policy-restorer}
 ";
 
-/// An extension of somebody else that the table changes: as account `other`.
+/// Extensions of somebody else that the table changes: as account `other`, and as none.
 pub(super) const EXTENSION: &str = "\
 apiVersion: olm.operatorframework.io/v1
 kind: ClusterExtension
@@ -95,9 +97,17 @@ spec:
   namespace: account-policy
   serviceAccount: {name: other}
   source: {sourceType: Catalog, catalog: {packageName: package}}
+---
+apiVersion: olm.operatorframework.io/v1
+kind: ClusterExtension
+metadata:
+  name: account-policy-unnamed
+spec:
+  namespace: account-policy
+  source: {sourceType: Catalog, catalog: {packageName: package}}
 ";
 
-/// Its revision; `UID` is the extension's, since the garbage collector removes what belongs to nobody.
+/// The first one's revision; `UID` is the extension's, since the garbage collector removes what belongs to nobody.
 pub(super) const REVISION: &str = "\
 apiVersion: olm.operatorframework.io/v1
 kind: ClusterObjectSet
@@ -118,4 +128,5 @@ spec:
 
 pub(super) const JANE: &str = "account-policy-jane";
 pub(super) const KEEPER: &str = "account-policy-keeper";
+pub(super) const ACTOR: &str = "account-policy-actor";
 pub(super) const RESTORER: &str = "account-policy-restorer";

@@ -237,7 +237,7 @@ impl<'a> InstallingAccount<'a> {
             discovery: &self.discovery,
             accounts: &self.accounts,
         };
-        preflighter.lack(&self.account, &self.manifests).await
+        preflighter.lack(&self.account, &self.manifests, &[]).await
     }
 
     /// Waits until the account lacks something, or nothing; what it lacks.

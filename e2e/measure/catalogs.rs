@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use http::StatusCode;
 
+use super::figure::figure;
+use super::idle;
 use super::usage::Usage;
-use super::{figure, idle};
 use crate::catalogs::{Door, get, is_serving};
 use crate::harness::controller::entrance;
 use crate::harness::stage::Stage;

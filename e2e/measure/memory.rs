@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::figure::figure;
 use super::load::Load;
 use super::usage::Usage;
-use super::{catalogs, figure, idle};
+use super::{catalogs, idle};
 use crate::harness::Cluster;
 use crate::harness::stage::Stage;
 

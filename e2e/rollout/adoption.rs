@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::package::Bundle;
 use crate::harness::stage::Stage;
-use crate::harness::wait::message;
+use crate::harness::wait::{message, until_true};
 use crate::harness::{Cluster, Outcome};
 
 /// Objects of an earlier installation are left alone by default; `unowned` takes what nobody controls, `all` the rest.
@@ -40,9 +40,17 @@ pub(crate) async fn adoption_is_asked_for(cluster: Arc<Cluster>) -> anyhow::Resu
     stage
         .until_set("adopted-2", ConditionType::Progressing, "True/Retrying")
         .await?;
-    let told = retried("Object ServiceAccount.v1 adopted/adopted-manager").await?;
-    let told = message(&told, ConditionType::Progressing);
-    ensure!(!told.contains("Object ConfigMap.v1"), "{told}");
+    // The status may still be about the revision before.
+    let held_alone = async || {
+        let told = retried("Object ServiceAccount.v1 adopted/adopted-manager").await?;
+        Ok(!message(&told, ConditionType::Progressing).contains("Object ConfigMap.v1"))
+    };
+    until_true(
+        &stage.cluster,
+        "what nobody controls is adopted",
+        held_alone,
+    )
+    .await?;
 
     stage.patch_extension(&adopt("all")).await?;
     stage.until_installed("1.0.0").await?;

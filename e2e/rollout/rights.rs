@@ -88,3 +88,38 @@ pub(crate) async fn rights_that_are_gained_are_told(
     stage.clear().await?;
     Ok(Outcome::Passed)
 }
+
+/// The roles of the new version alone are not enough: what it drops is deleted with the account's rights, too.
+pub(crate) async fn rights_to_take_down_the_old_version_are_asked_for(
+    cluster: Arc<Cluster>,
+) -> anyhow::Result<Outcome> {
+    let stage = Stage::set_without_rights(cluster, "leaving").await?;
+    let more = Bundle {
+        manifests: vec![
+            ("role.yaml", ROLE.to_owned()),
+            ("binding.yaml", BINDING.to_owned()),
+        ],
+        ..Bundle::new("1.0.0")
+    };
+    let bundles = [more, Bundle::new("1.1.0")];
+    stage.grant_for(&bundles[..1]).await?;
+    stage.offer(&bundles[..1]).await?;
+    stage.add_extension(&json!({})).await?;
+    stage.until_installed("1.0.0").await?;
+
+    stage.grant_for(&bundles[1..]).await?;
+    stage.offer(&bundles).await?;
+    let lacking = "Namespace:\"leaving\" APIGroups:[rbac.authorization.k8s.io] Resources:[roles] \
+        ResourceNames:[leaving-more] Verbs:[delete,get]";
+    stage
+        .until_condition(ConditionType::Progressing, "True/Retrying", lacking)
+        .await?;
+    let role = "/apis/rbac.authorization.k8s.io/v1/namespaces/leaving/roles/leaving-more";
+    ensure!(stage.exists(role).await?, "nothing was touched");
+
+    stage.grant_for(&bundles).await?;
+    stage.until_installed("1.1.0").await?;
+    stage.until_exists(role, false).await?;
+    stage.clear().await?;
+    Ok(Outcome::Passed)
+}

@@ -12,11 +12,14 @@ use crate::harness::wait::until_true;
 use crate::harness::{Cluster, Outcome};
 
 /// Who is deleted first. The API server gets the requests one after the other, and nobody waits in between.
-const ORDERS: [(&str, &str, [usize; 4]); 4] = [
+const ORDERS: [(&str, &str, [usize; 4]); 7] = [
     ("at-once-a", "Background", [0, 1, 2, 3]),
     ("at-once-b", "Background", [3, 2, 1, 0]),
     ("at-once-c", "Foreground", [0, 1, 2, 3]),
     ("at-once-d", "Foreground", [3, 1, 0, 2]),
+    ("at-once-e", "Orphan", [0, 1, 2, 3]),
+    ("at-once-f", "Orphan", [3, 2, 1, 0]),
+    ("at-once-g", "Orphan", [1, 3, 2, 0]),
 ];
 
 /// In any order and with any cascade: nothing is stuck, and nothing is left but a definition that is used, with its

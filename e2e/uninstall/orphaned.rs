@@ -30,6 +30,10 @@ pub(crate) async fn what_is_orphaned_stays_and_is_taken_back(
     stage.remove(path, &orphan).await?;
     wait::until_gone(&stage.cluster, &stage.extensions(), "orphaned").await?;
     ensure!(stage.uids().await? == before, "everything stays");
+    let told = reasons(&stage).await?;
+    ensure!(told.contains(&json!("Orphaned")), "{told:?}");
+    ensure!(!told.contains(&json!("Uninstalled")), "{told:?}");
+    ensure!(!told.contains(&json!("Uninstalling")), "{told:?}");
     let second = stage.get(&set_path("orphaned-2")).await?;
     ensure!(second["metadata"]["ownerReferences"].is_null(), "{second}");
     ensure!(second["spec"]["lifecycleState"] == "Active");
@@ -70,4 +74,14 @@ pub(crate) async fn what_is_orphaned_stays_and_is_taken_back(
     stage.clear().await?;
     stage.has_nothing().await?;
     Ok(Outcome::Passed)
+}
+
+/// The reasons of the Events about the extension.
+async fn reasons(stage: &Stage) -> anyhow::Result<Vec<Value>> {
+    let events = stage
+        .get("/apis/events.k8s.io/v1/namespaces/default/events")
+        .await?;
+    let events = events["items"].as_array().into_iter().flatten();
+    let own = events.filter(|event| event["regarding"]["name"] == "orphaned");
+    Ok(own.map(|event| event["reason"].clone()).collect())
 }

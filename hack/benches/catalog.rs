@@ -22,12 +22,13 @@ use oxolm::oci::digest::Digest;
 use oxolm::resolve::{Availability, Catalog, Content, Query, resolve};
 use oxolm::serve::{self, Served};
 use oxolm::store::catalog::{CatalogStore, Encoding, StoredCatalog};
-use oxolm::store::unpack::Limits;
+use oxolm::store::limits::Limits;
 use oxolm::store::{Added, CONFIGS_LABEL, ContentStore, UnpackedImage, Wanted};
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
+use crate::figure;
 use crate::support::{self, MIB};
 
 /// CPU time of the reference for the real catalog as YAML and as JSON lines, in milliseconds.
@@ -52,16 +53,16 @@ pub(crate) fn catalog(criterion: &mut Criterion) {
     let house = House::new();
     let (stored, cpu) = house.publish_often("yaml", yaml.as_slice());
     let goal = Some(REFERENCE_YAML / 2.0);
-    support::figure("unpack and index 15 MB of YAML, CPU", cpu, "ms", goal);
+    figure::figure("unpack and index 15 MB of YAML, CPU", cpu, "ms", goal);
     let jsonl = all(&stored);
     let of_copies = copies(&jsonl);
     let jsonl = tar_of(&BTreeMap::from([("catalog.jsonl".to_owned(), jsonl)]));
     let (_, cpu) = house.publish_often("jsonl", jsonl.as_slice());
     let goal = Some(REFERENCE_JSONL / 2.0);
     let name = "unpack and index 13 MB of JSON lines, CPU";
-    support::figure(name, cpu, "ms", goal);
+    figure::figure(name, cpu, "ms", goal);
     let name = format!("{name}, without the copies");
-    support::figure(&name, cpu - of_copies, "ms", goal);
+    figure::figure(&name, cpu - of_copies, "ms", goal);
     criterion.bench_function("catalog: unpack and index 13 MB of JSON lines", |bencher| {
         let mut round = 0;
         bencher.iter(|| {
@@ -100,10 +101,10 @@ impl House {
 
     /// Unpacks the layer and publishes what is in it; the CPU time in milliseconds.
     fn publish(&self, name: &str, layer: impl Read) -> (StoredCatalog, f64) {
-        let before = support::cpu();
+        let before = figure::cpu();
         let image = self.unpack(name, layer);
         let stored = self.catalogs.publish(&image).expect("the catalog is sound");
-        let took = support::milliseconds(support::cpu().saturating_sub(before));
+        let took = figure::milliseconds(figure::cpu().saturating_sub(before));
         let digest = image.digest.clone();
         drop(image);
         self.content
@@ -185,12 +186,12 @@ fn all(stored: &StoredCatalog) -> Vec<u8> {
 fn copies(blobs: &[u8]) -> f64 {
     let copy = |name: &str, compress: &dyn Fn(&mut Counted)| {
         let mut counted = Counted(0);
-        let before = support::cpu();
+        let before = figure::cpu();
         compress(&mut counted);
-        let used = support::milliseconds(support::cpu().saturating_sub(before));
+        let used = figure::milliseconds(figure::cpu().saturating_sub(before));
         let size = counted.0 as f64 / MIB;
         let name = format!("the copy in {name} ({size:.2} MiB), CPU");
-        support::figure(&name, used, "ms", None);
+        figure::figure(&name, used, "ms", None);
         used
     };
     let gzip = [2, 1, 3].map(|level| {
@@ -245,7 +246,7 @@ fn resolution(stored: &StoredCatalog) {
         package: name.clone(),
         ..Query::default()
     };
-    let before = support::cpu();
+    let before = figure::cpu();
     let mut times: Vec<_> = (0..2000_u32)
         .map(|_| {
             let started = Instant::now();
@@ -263,16 +264,16 @@ fn resolution(stored: &StoredCatalog) {
             started.elapsed()
         })
         .collect();
-    let used = support::cpu().saturating_sub(before) / 2000;
+    let used = figure::cpu().saturating_sub(before) / 2000;
     let what = format!("resolve {name} from the published store");
-    support::figure(
+    figure::figure(
         &format!("{what}, CPU"),
-        support::milliseconds(used),
+        figure::milliseconds(used),
         "ms",
         None,
     );
     let p99 = support::percentile(&mut times, 99);
-    support::figure(&format!("{what} p99"), p99, "ms", Some(2.0));
+    figure::figure(&format!("{what} p99"), p99, "ms", Some(2.0));
 }
 
 fn served(stored: &Arc<StoredCatalog>) {
@@ -298,7 +299,7 @@ fn served(stored: &Arc<StoredCatalog>) {
     );
     let mut times: Vec<_> = (0..1000).map(|_| runtime.block_on(get(&metas)).0).collect();
     let p99 = support::percentile(&mut times, 99);
-    support::figure(
+    figure::figure(
         "/metas?schema=olm.channel&package= p99",
         p99,
         "ms",
@@ -316,9 +317,9 @@ fn served(stored: &Arc<StoredCatalog>) {
         "https://{}/",
         runtime.block_on(bare_sender(Arc::new(all(stored))))
     ));
-    support::figure("a bare TLS sender", bare, "MiB/s", None);
-    support::figure("/all", ours, "MiB/s", None);
-    support::figure(
+    figure::figure("a bare TLS sender", bare, "MiB/s", None);
+    figure::figure("/all", ours, "MiB/s", None);
+    figure::figure(
         "a bare TLS sender by /all",
         bare / ours,
         "times",
@@ -420,7 +421,7 @@ fn held(served: &Served, path: &str, name: &str, goal: Option<f64>) {
     drop(child.stdin.take());
     _ = child.wait();
     stop.cancel();
-    support::figure(name, grown / MIB, "MiB", goal);
+    figure::figure(name, grown / MIB, "MiB", goal);
 }
 
 fn hold_connections(url: &str) {
@@ -484,9 +485,9 @@ fn large() {
     let ((stored, _), peak) = support::peak(|| house.publish("large", generated(1000)));
     let took = started.elapsed();
     let size = stored.size_bytes(Encoding::Identity) as f64;
-    support::figure("generated catalog", size / MIB, "MiB", None);
-    support::figure("unpack and index it", took.as_secs_f64(), "s", None);
-    support::figure("its peak memory over idle", peak, "MiB", Some(40.0));
+    figure::figure("generated catalog", size / MIB, "MiB", None);
+    figure::figure("unpack and index it", took.as_secs_f64(), "s", None);
+    figure::figure("its peak memory over idle", peak, "MiB", Some(40.0));
 }
 
 /// From a start with three catalogs on disk until all can be served: everything is verified.
@@ -507,8 +508,8 @@ fn restart() {
         tasks.map(|task| task.join().expect("it ends"))
     });
     assert!(opened.iter().all(|one| matches!(one, Ok(Some(_)))));
-    let took = support::milliseconds(started.elapsed());
-    support::figure(
+    let took = figure::milliseconds(started.elapsed());
+    figure::figure(
         "restart with three catalogs of 60 MB",
         took,
         "ms",

@@ -17,7 +17,7 @@ use oxolm::preflight::crd_upgrade::stored::{Questions, Tally, questions};
 use oxolm::preflight::crd_upgrade::{Definition, Finding, Pool, check};
 use serde_json::{Map, Value, json};
 
-use crate::support;
+use crate::{figure, support};
 
 /// Comparing a CRD of the size of the largest, and one of the usual large ones, at most, in milliseconds.
 const GOAL_HUGE: f64 = 50.0;
@@ -53,7 +53,7 @@ pub(crate) fn crd_upgrades(criterion: &mut Criterion) {
         measure(criterion, &title, (&old, &new), *goal);
         let peak = support::peak_elsewhere(&format!("crd/{name}"));
         let title = format!("{title}: peak memory over idle");
-        support::figure(&title, peak, "MiB", Some(GOAL_COMPARE_MIB));
+        figure::figure(&title, peak, "MiB", Some(GOAL_COMPARE_MIB));
     }
     if let Some((name, old, new)) = largest_real() {
         let name = format!("compare {name} ({} bytes)", new.len());
@@ -61,7 +61,7 @@ pub(crate) fn crd_upgrades(criterion: &mut Criterion) {
     }
     judge_resources();
     let peak = support::peak_elsewhere("crd/resources");
-    support::figure(
+    figure::figure(
         "stored resources read and judged: peak memory over idle",
         peak,
         "MiB",
@@ -120,7 +120,7 @@ fn measure(criterion: &mut Criterion, name: &str, texts: (&str, &str), goal: f64
             started.elapsed()
         })
         .collect();
-    support::figure(name, support::percentile(&mut times, 50), "ms", Some(goal));
+    figure::figure(name, support::percentile(&mut times, 50), "ms", Some(goal));
     criterion.bench_function(name, |bencher| bencher.iter(compare));
 }
 
@@ -297,9 +297,9 @@ fn judged((questions, page): &mut (Questions, String)) -> (Tally, f64) {
 /// Resources of some KiB, with defaults, formats, patterns and CEL rules.
 fn judge_resources() {
     let mut judging = judging();
-    let started = support::cpu();
+    let started = figure::cpu();
     let (tally, _) = judged(&mut judging);
-    let seconds = support::cpu().saturating_sub(started).as_secs_f64();
+    let seconds = figure::cpu().saturating_sub(started).as_secs_f64();
     assert!(!tally.is_empty() && !tally.is_decided());
     #[expect(clippy::cast_precision_loss, reason = "some thousands")]
     let rate = (PAGES * PAGE) as f64 / seconds;
@@ -307,7 +307,7 @@ fn judge_resources() {
     let name = format!(
         "{count} stored resources of {bytes} bytes read and judged, per second of CPU, at least"
     );
-    support::figure(&name, rate, "1/s", Some(GOAL_RESOURCES));
+    figure::figure(&name, rate, "1/s", Some(GOAL_RESOURCES));
 }
 
 /// A CRD of things with ports up to `highest`.

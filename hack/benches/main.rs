@@ -11,6 +11,7 @@
 
 mod catalog;
 mod crd;
+mod figure;
 mod render;
 mod resolve;
 mod support;
@@ -40,7 +41,7 @@ fn main() {
         .filter(|argument| !argument.starts_with('-'))
         .collect();
     let mut criterion = Criterion::default().configure_from_args();
-    support::calibrate();
+    figure::calibrate();
     for (name, measure) in SUBJECTS {
         if wanted.is_empty()
             || wanted

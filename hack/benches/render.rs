@@ -11,7 +11,7 @@ use oxolm::bundle::{Files, RegistryV1};
 use oxolm::render::{Provider, RenderOptions, render};
 use serde_json::{Value, json};
 
-use crate::{crd, support};
+use crate::{crd, figure, support};
 
 /// What a bundle of a package may take, warm, in milliseconds. The data has no bundle as large as the largest that are
 /// published; one is made here.
@@ -146,9 +146,9 @@ pub(crate) fn rendering(criterion: &mut Criterion) {
         }
         let name = format!("load and render {package} {version}, median");
         let goal = goal.map(|(_, goal)| *goal);
-        support::figure(&name, support::percentile(&mut times, 50), "ms", goal);
+        figure::figure(&name, support::percentile(&mut times, 50), "ms", goal);
         let name = format!("load and render {package} {version}, peak memory over idle");
-        support::figure(&name, peak, "MiB", Some(GOAL_MIB));
+        figure::figure(&name, peak, "MiB", Some(GOAL_MIB));
         if measured.insert(package) {
             criterion.bench_function(&format!("render {package} {version}"), |bencher| {
                 bencher.iter(|| objects(black_box(files)));

@@ -11,7 +11,7 @@ use oxolm::fbc::package::PackageContents;
 use oxolm::resolve::{Availability, Catalog, Content, Installed, Query, resolve};
 use oxolm::store::catalog;
 
-use crate::support;
+use crate::{figure, support};
 
 /// A resolution, at most, in milliseconds.
 const GOAL_MILLISECONDS: f64 = 0.2;
@@ -93,7 +93,7 @@ pub(crate) fn resolution(criterion: &mut Criterion) {
                 })
                 .collect();
             let p99 = support::percentile(&mut times, 99);
-            support::figure(&format!("{name} p99"), p99, "ms", Some(GOAL_MILLISECONDS));
+            figure::figure(&format!("{name} p99"), p99, "ms", Some(GOAL_MILLISECONDS));
             criterion.bench_function(&name, |bencher| bencher.iter(|| resolve(&query, &catalogs)));
         }
     }
@@ -114,5 +114,5 @@ fn command_line(folder: &Path) {
         })
         .collect();
     let median = support::percentile(&mut times, 50);
-    support::figure("oxolm resolve, 15 MB of YAML", median, "ms", Some(300.0));
+    figure::figure("oxolm resolve, 15 MB of YAML", median, "ms", Some(300.0));
 }

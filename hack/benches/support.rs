@@ -1,11 +1,10 @@
-//! What benches share: the real catalog, a calibration, and lines that `hack/bench` gathers into one table.
+//! What benches share: the real catalog, percentiles, and memory.
 
 use std::fs::{self, File};
-use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
+use crate::figure::milliseconds;
 
 /// Bytes in a MiB.
 pub(crate) const MIB: f64 = 1024.0 * 1024.0;
@@ -37,44 +36,11 @@ pub(crate) fn real_catalog() -> Option<tempfile::TempDir> {
     Some(folder)
 }
 
-/// One figure, as `hack/bench` reads it: its name, value and unit, and the goal in the same unit.
-pub(crate) fn figure(name: &str, value: f64, unit: &str, goal: Option<f64>) {
-    let goal = goal.map_or_else(|| "-".to_owned(), |goal| goal.to_string());
-    println!("figure\t{name}\t{value:.4}\t{unit}\t{goal}");
-}
-
-/// How long hashing 64 MiB takes here, in milliseconds: what absolute goals are to be read beside.
-pub(crate) fn calibrate() -> f64 {
-    let block = vec![0x5a_u8; 1 << 20];
-    let (started, before) = (Instant::now(), cpu());
-    let mut hash = Sha256::new();
-    for _ in 0..64 {
-        hash.update(black_box(&block));
-    }
-    black_box(hash.finalize());
-    let took = milliseconds(started.elapsed());
-    let used = milliseconds(cpu().saturating_sub(before));
-    figure("calibration: SHA-256 of 64 MiB", took, "ms", None);
-    figure("calibration: the same, CPU", used, "ms", None);
-    took
-}
-
-/// The CPU time of this thread.
-pub(crate) fn cpu() -> Duration {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds = text.split(' ').next().and_then(|text| text.parse().ok());
-    Duration::from_nanos(nanoseconds.unwrap_or_default())
-}
-
 /// The value below which `percent` of `times` lie, in milliseconds.
 pub(crate) fn percentile(times: &mut [Duration], percent: usize) -> f64 {
     times.sort_unstable();
     let at = (times.len() * percent / 100).min(times.len().saturating_sub(1));
     times.get(at).copied().map_or(0.0, milliseconds)
-}
-
-pub(crate) fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
 }
 
 /// A field of `/proc/self/status` in bytes.

@@ -88,9 +88,10 @@ pub const WEBHOOK_CERTIFICATES: &str = "oxolm.dev/webhook-certificates";
 /// Annotation on a `ClusterExtension`, its revision and the Secrets of its webhooks: whatever new text stands there asks
 /// for new certificates, if oxolm makes them.
 pub const ROTATE_CERTIFICATES: &str = "oxolm.dev/rotate-certificates";
-/// Annotation on CRDs, which carry no owner reference: whose they are, as JSON. It outlives the owner on a kept CRD.
+/// Annotation on CRDs, which carry no owner reference, and on objects of revisions that somebody wrote by hand: whose they
+/// are, as JSON. It outlives the owner on a kept CRD.
 pub const OWNER: &str = "oxolm.dev/owner";
-/// Annotation on revisions: the digest of their content, by which a change is noticed.
+/// Annotation on revisions: the hash of their content, by which a change is noticed.
 pub const CONTENT: &str = "oxolm.dev/content";
 /// On a revision: what was said about its CRDs when it was made, a JSON array of sentences.
 pub const CRD_FINDINGS: &str = "oxolm.dev/crd-findings";

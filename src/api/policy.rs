@@ -4,7 +4,8 @@
 //! as the account that is named. So the API server asks, at each write, whether the *requesting user* may
 //! `impersonate` that account:
 //!
-//! - `clusterextension-account.oxolm.dev`: the account that the spec names, or the default one;
+//! - `clusterextension-account.oxolm.dev`: the account that the spec names, or the default one, and the one that was
+//!   named before: what it installed is taken down by it;
 //! - `clusterobjectset-account.oxolm.dev`: the account that the annotations of a revision name, or the default one;
 //! - `clusterobjectset-identity.oxolm.dev`: only oxolm, or a user with the verb `adopt`, says to whom a revision
 //!   belongs, which bundle it is and as which account it is applied.
@@ -70,6 +71,7 @@ pub fn policies(settings: &Settings) -> Vec<Policy> {
             "clusterextensions",
             CHANGES_EXTENSION,
             EXTENSION_ACCOUNT,
+            Before::Counts,
         ),
         account_policy(
             settings,
@@ -77,6 +79,7 @@ pub fn policies(settings: &Settings) -> Vec<Policy> {
             "clusterobjectsets",
             CHANGES_REVISION,
             REVISION_ACCOUNT,
+            Before::IsAMark,
         ),
         identity_policy(settings),
     ]
@@ -160,12 +163,44 @@ const IS_EXCLUDED: &str = "variables.excludedNamespaces.exists(e, e.endsWith('*'
 
 const MAY_IMPERSONATE: &str = "authorizer.group('').resource('serviceaccounts').namespace(variables.accountNamespace).name(variables.accountName).check('impersonate').allowed()";
 
+/// Where no account is named and there is no default one: some day there may be one, any one.
+const MAY_IMPERSONATE_ALL: &str =
+    "authorizer.group('').resource('serviceaccounts').check('impersonate').allowed()";
+
+/// An expression about the object as it was before, whose variables have other names.
+fn before(account: Expressions, expression: &str) -> String {
+    let mut parts = expression.split("variables.");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_alphanumeric());
+        let variable = part.get(..end.unwrap_or(part.len()));
+        let is_own = account.iter().any(|(name, _)| variable == Some(name));
+        text.push_str("variables.");
+        text.push_str(if is_own { BEFORE } else { "" });
+        text.push_str(part);
+    }
+    text.replace("object.", "oldObject.")
+}
+
+/// Whether the account that was named before must be the requester's, too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// It must.
+    Counts,
+    /// Another policy guards it.
+    IsAMark,
+}
+
+/// What the names of variables about the object as it was before begin with.
+const BEFORE: &str = "old_";
+
 fn account_policy(
     settings: &Settings,
     name: &str,
     resource: &str,
     changes: &str,
     account: Expressions,
+    earlier: Before,
 ) -> Policy {
     let mut variables = vec![
         variable("defaultAccount", &literal(&settings.default_account)),
@@ -180,16 +215,28 @@ fn account_policy(
             .map(|(name, expression)| variable(name, expression)),
     );
     let has_none = "variables.accountName == ''";
-    let validations = vec![
+    let mut validations = vec![
         validation(
             &format!("{has_none} || !{IS_EXCLUDED}"),
             "'service account ' + variables.accountNamespace + '/' + variables.accountName + ' cannot be used: the accounts of its namespace are excluded; name one in another namespace'",
         ),
         validation(
-            &format!("{has_none} || {MAY_IMPERSONATE}"),
-            "'user ' + request.userInfo.username + ' may not impersonate service account ' + variables.accountNamespace + '/' + variables.accountName + ': grant verb impersonate on it, or name another'",
+            &format!("{has_none} ? {MAY_IMPERSONATE_ALL} : {MAY_IMPERSONATE}"),
+            "'user ' + request.userInfo.username + (variables.accountName == '' ? ' names no service account, and no default one applies: name one that the user may impersonate' : ' may not impersonate service account ' + variables.accountNamespace + '/' + variables.accountName + ': grant verb impersonate on it, or name another')",
         ),
     ];
+    if earlier == Before::Counts {
+        let (had_none, might) = (before(account, has_none), before(account, MAY_IMPERSONATE));
+        variables.extend(account.iter().map(|(name, expression)| {
+            variable(&format!("{BEFORE}{name}"), &before(account, expression))
+        }));
+        validations.push(validation(
+            &format!(
+                "oldObject == null || ({had_none} ? {MAY_IMPERSONATE_ALL} : {might})"
+            ),
+            "'user ' + request.userInfo.username + (variables.old_accountName == '' ? ' may not change what an administrator made without a service account: grant verb impersonate on all service accounts, or delete it and make it anew' : ' may not impersonate service account ' + variables.old_accountNamespace + '/' + variables.old_accountName + ', which acted until now: grant verb impersonate on it')",
+        ));
+    }
     policy(
         name,
         resource,
@@ -393,6 +440,17 @@ mod tests {
                 Some(vec!["Audit".to_owned()]);
             assert!(!shipped.is_in_force(&shipped.policy, &audited));
         }
+    }
+
+    #[test]
+    fn what_was_before_is_asked_of_the_old_object() {
+        assert_eq!(
+            before(
+                EXTENSION_ACCOUNT,
+                "variables.named == '' && variables.defaultAccount.contains('/') ? variables.namedNamespace : object.spec.x"
+            ),
+            "variables.old_named == '' && variables.defaultAccount.contains('/') ? variables.namedNamespace : oldObject.spec.x"
+        );
     }
 
     #[test]

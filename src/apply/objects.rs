@@ -29,9 +29,10 @@ use crate::revision::Account;
 use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, decide};
 use crate::revision::compare::{is_as_desired, is_own_apply};
 use crate::revision::marks::prepare;
-use crate::revision::rollout::Action;
+use crate::revision::rollout::{Action, Collision};
 
-pub use error::{ObjectError, Step};
+pub use away::Usage;
+pub use error::{ObjectError, Step, texts};
 
 /// How often an object that changes under our hands is read again within one pass.
 const ATTEMPTS: usize = 4;
@@ -50,6 +51,18 @@ pub struct Item {
 }
 
 impl Item {
+    /// That it is there already, as `live`, and somebody else's.
+    pub fn colliding(&self, phase: usize, conflict: Conflict, live: &Value) -> Collision {
+        let annotations = metadata_of(live).annotations.unwrap_or_default();
+        Collision {
+            phase,
+            key: self.key.clone(),
+            conflict,
+            is_marked: annotations.contains_key(keys::REVISION),
+            protection: self.protection,
+        }
+    }
+
     /// A Secret for a certificate that is still to come, with the marks of the object that needs it.
     pub(super) fn secret(key: &ObjectKey, needed_by: &Self) -> Self {
         let marks = |field: &str, marks: &[&str]| -> Value {
@@ -87,7 +100,12 @@ pub enum Kept {
         object: Box<Value>,
     },
     /// It is somebody else's.
-    Collision(Box<Conflict>),
+    Collision {
+        /// Whose.
+        conflict: Box<Conflict>,
+        /// The object.
+        object: Box<Value>,
+    },
 }
 
 /// Whether a revision, as the API server knows it, is not on its way out.
@@ -276,7 +294,10 @@ impl Objects<'_> {
         };
         let metadata = metadata_of(&live);
         let (step, action) = match self.standing(item, &live) {
-            Standing::Collision(conflict) => return Ok(Some(Kept::Collision(conflict))),
+            Standing::Collision(conflict) => {
+                let object = Box::new(live);
+                return Ok(Some(Kept::Collision { conflict, object }));
+            }
             Standing::Progressed => return done(Action::Progressed, live),
             // It is on its way out; it is created again when it is gone.
             Standing::Own if metadata.deletion_timestamp.is_some() => {

@@ -20,9 +20,9 @@ use serde_json::Value;
 use crate::api::object::ObjectKey;
 use crate::apply::certificates::{Certificates, Certified};
 use crate::apply::content::{Content, Read, ReadObjects};
-use crate::apply::objects::{Item, Kept, ObjectError, Objects, metadata_of};
+use crate::apply::objects::{Item, Kept, ObjectError, Objects, metadata_of, texts};
 use crate::apply::watch::{Deputy, DriftWatches, Seen, View};
-use crate::error::{Classify, Disposition, chain};
+use crate::error::{Classify, Disposition};
 use crate::render::serving::Serving;
 use crate::revision::certificates::Wanted;
 use crate::revision::collision::Standing;
@@ -126,11 +126,6 @@ impl Classify for PhasesError {
             Self::Collisions(_) | Self::Objects(_) => Disposition::Retry,
         }
     }
-}
-
-fn texts(errors: &[ObjectError]) -> String {
-    let texts: Vec<String> = errors.iter().map(|error| chain(error)).collect();
-    texts.join("\n")
 }
 
 impl Pass<'_> {
@@ -268,13 +263,10 @@ impl Pass<'_> {
         for (phase, item, live) in read {
             match live {
                 Ok(live) => {
-                    let standing = live.as_ref().map(|live| self.objects.standing(item, live));
-                    if let Some(Standing::Collision(conflict)) = standing {
-                        collisions.push(Collision {
-                            phase,
-                            key: item.key.clone(),
-                            conflict: *conflict,
-                        });
+                    if let Some(live) = &live
+                        && let Standing::Collision(conflict) = self.objects.standing(item, live)
+                    {
+                        collisions.push(item.colliding(phase, *conflict, live));
                     }
                     found.insert(item.key.clone(), Read(live));
                 }
@@ -315,11 +307,10 @@ impl Pass<'_> {
                 let (action, object) = self.told(item, action, object, certified).await?;
                 self.left(item.key.clone(), action, &object).await
             }
-            Kept::Collision(conflict) => Err(Failed::Collision(Box::new(Collision {
-                phase,
-                key: item.key.clone(),
-                conflict: *conflict,
-            }))),
+            Kept::Collision { conflict, object } => {
+                let collision = item.colliding(phase, *conflict, &object);
+                Err(Failed::Collision(Box::new(collision)))
+            }
         }
     }
 

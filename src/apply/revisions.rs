@@ -17,6 +17,7 @@ use crate::apply::objects::metadata_of;
 use crate::apply::secrets::handover::Handover;
 use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, RequestError, path};
+use crate::revision::marks::owned_by;
 use crate::revision::pack::{PackError, Packed, pack};
 use crate::revision::plan::{Desired, RevisionPlan, expired, free_number, object_marks, plan};
 use crate::revision::{Belonging, Extension, Revision};
@@ -67,6 +68,15 @@ pub enum RevisionError {
         name: String,
         /// The Secret's name.
         secret: String,
+    },
+    /// The Secrets of the newest revision are gone, and could not be made again.
+    #[error("making the Secrets of {name} again")]
+    PutBack {
+        /// The revision's name.
+        name: String,
+        /// Why.
+        #[source]
+        source: RequestError,
     },
     /// The newest revision could not be patched.
     #[error("patching {name} Revision")]
@@ -120,6 +130,7 @@ impl Classify for RevisionError {
             Self::Pack(error) => error.disposition(),
             Self::Create { .. }
             | Self::Leaving { .. }
+            | Self::PutBack { .. }
             | Self::Patch { .. }
             | Self::TakeBack { .. }
             | Self::DropSecrets { .. }
@@ -175,7 +186,12 @@ impl Revisions<'_> {
         is_taken: &(dyn Fn(&str) -> bool + Sync),
     ) -> Result<Ensured, RevisionError> {
         match plan(existing, desired, is_taken) {
-            RevisionPlan::Unchanged { name } => Ok(Ensured::Unchanged { name }),
+            RevisionPlan::Unchanged { name } => {
+                if let Some(newest) = existing.last().filter(|newest| newest.lacks_secrets()) {
+                    self.put_back(newest, desired).await?;
+                }
+                Ok(Ensured::Unchanged { name })
+            }
             RevisionPlan::Patch { name, patch } => {
                 self.patch(&name, patch).await?;
                 Ok(Ensured::Patched { name })
@@ -298,6 +314,20 @@ impl Revisions<'_> {
         }
     }
 
+    /// Deletes revisions that have no owner, and of which nobody will be the owner again.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn abandon(&self, family: &[Revision]) -> Result<(), RevisionError> {
+        let left = family
+            .iter()
+            .filter(|revision| revision.belonging == Belonging::Restored && !revision.is_deleting);
+        for revision in left {
+            self.delete(revision).await?;
+        }
+        Ok(())
+    }
+
     async fn create(
         &self,
         number: i64,
@@ -308,15 +338,7 @@ impl Revisions<'_> {
         let (mut number, mut name) = (number, name);
         for _ in 0..SQUATTED {
             let extension = &desired.extension.name;
-            let marks = object_marks(extension, &desired.bundle);
-            let packed = pack(
-                self.system_namespace,
-                extension,
-                &name,
-                &desired.phases,
-                &marks,
-            )
-            .map_err(RevisionError::Pack)?;
+            let packed = self.packed(&name, desired)?;
             let made = self.place(&name, &packed.secrets).await?;
             let is_anew = made.len() == packed.secrets.len();
             let giving = is_anew.then(|| self.handover.announce(&name));
@@ -336,6 +358,14 @@ impl Revisions<'_> {
             }
         }
         Err(RevisionError::Squatted { name })
+    }
+
+    /// The Secrets and phases of a revision called `name`.
+    fn packed(&self, name: &str, desired: &Desired) -> Result<Packed, RevisionError> {
+        let extension = &desired.extension.name;
+        let marks = object_marks(extension, &desired.bundle);
+        let phases = &desired.phases;
+        pack(self.system_namespace, extension, name, phases, &marks).map_err(RevisionError::Pack)
     }
 
     /// Writes the `ClusterObjectSet`; or returns the one of somebody else that has the name.
@@ -366,14 +396,8 @@ impl Revisions<'_> {
             }
             Err(source) => return Err(failed(source)),
         };
-        Ok(Ok(OwnerReference {
-            api_version: format!("{GROUP}/{VERSION}"),
-            kind: "ClusterObjectSet".to_owned(),
-            name: name.to_owned(),
-            uid: metadata_of(&created).uid.unwrap_or_default(),
-            controller: Some(true),
-            block_owner_deletion: None,
-        }))
+        let uid = metadata_of(&created).uid.unwrap_or_default();
+        Ok(Ok(owned_by(name, &uid)))
     }
 
     async fn patch(&self, name: &str, patch: Value) -> Result<(), RevisionError> {
@@ -420,5 +444,5 @@ fn is_ours(found: &Value, desired: &Desired) -> bool {
     let mut owners = metadata.owner_references.iter().flatten();
     let annotations = metadata.annotations.unwrap_or_default();
     owners.any(|owner| owner.uid == desired.extension.uid)
-        && annotations.get(keys::CONTENT) == Some(&desired.content().to_string())
+        && annotations.get(keys::CONTENT) == Some(&desired.content())
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::api::object::ObjectKey;
 use crate::apply::content::Content;
-use crate::apply::objects::{Item, ObjectError, Objects, metadata_of};
+use crate::apply::objects::{Item, ObjectError, Objects, Usage, metadata_of};
 use crate::apply::phases::PhasesError;
 use crate::apply::watch::{DriftWatches, View};
 use crate::identity::request::Deletion;
@@ -88,6 +88,8 @@ pub struct TornDown {
     pub kept: Vec<(ObjectKey, Kept)>,
     /// Other objects that the account may no longer delete; the garbage collector will.
     pub forbidden: Vec<ObjectKey>,
+    /// Resources that cannot be read, since their conversion webhook does not answer.
+    pub unreadable: Vec<ObjectKey>,
 }
 
 /// Why a CRD stays.
@@ -99,6 +101,10 @@ pub enum Kept {
     Unknown,
     /// There are, or may be, resources of it, and a webhook converts them that may be gone.
     Converted,
+    /// There are resources of it that cannot be read, since the webhook that converts them does not answer.
+    Unanswered,
+    /// What holds the revision was gone before it.
+    Undecided,
     /// The account may no longer read or delete it, and it has no owner to go with.
     Forbidden,
 }
@@ -109,11 +115,40 @@ impl std::fmt::Display for Kept {
             Self::InUse => "it has resources",
             Self::Unknown => "its resources may not be listed",
             Self::Forbidden => "the service account may no longer delete it",
+            Self::Undecided => {
+                "the Secrets of its revision were gone first; delete it where nobody needs it"
+            }
+            Self::Unanswered => {
+                "it has resources, and its conversion webhook does not answer, so not all of them can be read or deleted: \
+                 install the operator again, or give it a webhook that answers"
+            }
             Self::Converted => {
                 "it has resources, and its versions differ, so it still names its conversion webhook: without the operator only \
                  the stored version can be read"
             }
         })
+    }
+}
+
+impl Kept {
+    /// Why a CRD stays that still names its webhook.
+    fn with_webhook(self) -> Self {
+        match self {
+            Self::Unanswered => self,
+            Self::InUse | Self::Unknown | Self::Converted | Self::Undecided | Self::Forbidden => {
+                Self::Converted
+            }
+        }
+    }
+
+    /// Why a CRD stays that no longer names a webhook.
+    fn without_webhook(self) -> Self {
+        match self {
+            Self::Unanswered => Self::InUse,
+            Self::InUse | Self::Unknown | Self::Converted | Self::Undecided | Self::Forbidden => {
+                self
+            }
+        }
     }
 }
 
@@ -123,6 +158,7 @@ enum State {
     Waiting,
     Kept(Kept),
     Forbidden,
+    Unreadable,
 }
 
 impl Teardown<'_> {
@@ -149,6 +185,7 @@ impl Teardown<'_> {
                         torn_down.kept.push((key, Kept::Forbidden));
                     }
                     Ok(State::Forbidden) => torn_down.forbidden.push(key),
+                    Ok(State::Unreadable) => torn_down.unreadable.push(key),
                     Err(error) => errors.push(error),
                 }
             }
@@ -187,10 +224,10 @@ impl Teardown<'_> {
         if self.is_known_to_be_anothers(&item.key) {
             return Ok(State::Gone);
         }
+        let is_last = self.occasion == Occasion::Deleted;
         match self.take_back_now(item, content).await {
-            Err(error) if error.is_forbidden() && self.occasion == Occasion::Deleted => {
-                Ok(State::Forbidden)
-            }
+            Err(error) if is_last && error.is_forbidden() => Ok(State::Forbidden),
+            Err(error) if is_last && error.is_failed_conversion() => Ok(State::Unreadable),
             other => other,
         }
     }
@@ -215,10 +252,11 @@ impl Teardown<'_> {
         }
         if key.gvk.is_crd() && self.crd_deletion == CrdDeletion::KeepIfUsed {
             let own = content.of_kind(&live);
-            let why = match self.objects.has_resources(key, &live, own).await? {
-                Some(false) => None,
-                Some(true) => Some(Kept::InUse),
-                None => Some(Kept::Unknown),
+            let why = match self.objects.usage(key, &live, own).await? {
+                Usage::Unused => None,
+                Usage::Used => Some(Kept::InUse),
+                Usage::Unreadable => Some(Kept::Unanswered),
+                Usage::Unknown => Some(Kept::Unknown),
             };
             if let Some(why) = why {
                 return Ok(State::Kept(self.left_behind(key, &live, why).await?));
@@ -239,10 +277,10 @@ impl Teardown<'_> {
     ) -> Result<Kept, ObjectError> {
         match left_webhook(live) {
             LeftWebhook::None => Ok(why),
-            LeftWebhook::Needed => Ok(Kept::Converted),
+            LeftWebhook::Needed => Ok(why.with_webhook()),
             LeftWebhook::Needless => match self.objects.drop_conversion(key, live).await {
-                Ok(()) => Ok(why),
-                Err(error) if error.is_forbidden() => Ok(Kept::Converted),
+                Ok(()) => Ok(why.without_webhook()),
+                Err(error) if error.is_forbidden() => Ok(why.with_webhook()),
                 Err(error) => Err(error),
             },
         }

@@ -54,7 +54,8 @@ impl Catalogs {
         sources: &Sources,
         query: &Query,
     ) -> anyhow::Result<ResolvedBundle> {
-        let found = if self.cluster {
+        let asks_cluster = self.cluster || (self.files.is_empty() && self.live.name_a_cluster());
+        let found = if asks_cluster {
             of_cluster(&self.live.connect()?, &query.package)?
         } else {
             ensure!(

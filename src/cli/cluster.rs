@@ -118,6 +118,20 @@ fn known(error: kube::Error) -> anyhow::Error {
     }
 }
 
+#[cfg(test)]
+impl Cluster {
+    /// The one that a client made by `make` speaks to.
+    pub(super) fn of_test(make: impl FnOnce() -> Client) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let client = runtime.block_on(async { make() });
+        Self {
+            runtime,
+            client,
+            catalogs_url: None,
+        }
+    }
+}
+
 impl Cluster {
     /// Runs what needs a client.
     pub(super) fn ask<T, F: Future<Output = T>>(&self, ask: impl FnOnce(Client) -> F) -> T {

@@ -8,11 +8,13 @@ use clap::Args;
 use serde_json::Value;
 
 use super::catalogs::Catalogs;
-use super::objects::{Certificates, configuration};
+use super::cluster::Cluster;
+use super::objects::{Maker, configuration};
 use super::source::Sources;
+use crate::apply::discovery::Discovery;
 use crate::bundle::RegistryV1;
 use crate::preflight::permissions::{Needs, Right, built_in, defined_kinds, needs};
-use crate::render::{self, RenderError, RenderOptions, subdomain_problems};
+use crate::render::{self, Provider, RenderError, RenderOptions, subdomain_problems};
 use crate::resolve::Query;
 use crate::revision::Account;
 
@@ -26,8 +28,8 @@ pub(super) struct Installation {
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Who makes the certificates of webhooks
-    #[arg(long, value_enum, default_value_t = Certificates::SelfSigned)]
-    pub(super) certificates: Certificates,
+    #[arg(long, value_enum, default_value_t = Maker::Auto)]
+    pub(super) certificates: Maker,
     #[command(flatten)]
     pub(super) catalogs: Catalogs,
     #[command(flatten)]
@@ -38,6 +40,8 @@ pub(super) struct Installation {
 #[derive(Debug)]
 pub(super) struct Bundle {
     pub(super) loaded: RegistryV1,
+    /// Who makes the certificates of its webhooks; none when it has no webhooks.
+    pub(super) certificates: Option<Provider>,
     /// The objects, and the Secrets that are written while applying.
     pub(super) manifests: Vec<Value>,
 }
@@ -52,40 +56,60 @@ pub(super) struct Roles {
 }
 
 impl Installation {
-    /// The bundle that `text` names: what holds a `/` or exists on disk is a SRC, anything else `PACKAGE[@VERSION]`.
+    /// The cluster that bundles are for, if the flags say that one is asked.
+    ///
+    /// # Errors
+    /// When there is no usable kubeconfig.
+    pub(super) fn cluster(&self) -> anyhow::Result<Option<Cluster>> {
+        let live = &self.catalogs.live;
+        let asks = self.catalogs.cluster || live.name_a_cluster();
+        asks.then(|| live.connect()).transpose()
+    }
+
+    /// The bundle that `text` names, for `cluster`: what holds a `/` or exists on disk is a SRC, anything else
+    /// `PACKAGE[@VERSION]`.
     ///
     /// # Errors
     /// When it cannot be had; a [`super::objects::refusal`] if it is refused.
-    pub(super) fn bundle(&self, text: &str) -> anyhow::Result<Bundle> {
+    pub(super) fn bundle(&self, text: &str, cluster: Option<&Cluster>) -> anyhow::Result<Bundle> {
         if text.contains('/') || Path::new(text).exists() {
-            return self.rendered(text);
+            return self.rendered(text, cluster);
         }
         let (package, version) = text.split_once('@').unwrap_or((text, ""));
-        self.chosen(&Query {
+        let query = Query {
             package: package.to_owned(),
             version: version.to_owned(),
             ..Query::default()
-        })
+        };
+        self.chosen(&query, cluster)
     }
 
-    /// The bundle that the catalogs have for `query`.
+    /// The bundle that the catalogs have for `query`, for `cluster`.
     ///
     /// # Errors
     /// As [`Self::bundle`].
-    pub(super) fn chosen(&self, query: &Query) -> anyhow::Result<Bundle> {
+    pub(super) fn chosen(
+        &self,
+        query: &Query,
+        cluster: Option<&Cluster>,
+    ) -> anyhow::Result<Bundle> {
         let chosen = self.catalogs.choose(&self.sources, query)?;
-        self.rendered(&chosen.image)
+        self.rendered(&chosen.image, cluster)
     }
 
-    fn rendered(&self, source: &str) -> anyhow::Result<Bundle> {
+    fn rendered(&self, source: &str, cluster: Option<&Cluster>) -> anyhow::Result<Bundle> {
         let config = self.configuration()?;
         let files = self.sources.bundle_files(source)?;
         let loaded =
             RegistryV1::load(&files).with_context(|| format!("cannot read bundle {source}"))?;
+        // Without webhooks nobody makes any, and nobody need be asked.
+        let has_webhooks = !loaded.csv.spec.webhook_definitions.is_empty();
+        let certificates = has_webhooks.then(|| maker(self.certificates, cluster));
+        let certificates = certificates.transpose()?;
         let options = RenderOptions {
             install_namespace: &self.namespace,
             config: config.as_ref(),
-            certificates: self.certificates.into(),
+            certificates: certificates.unwrap_or(Provider::None),
         };
         let rendered = render::render(&loaded, &options).map_err(|error| {
             let lacking = match (&error, &config) {
@@ -97,7 +121,11 @@ impl Installation {
         })?;
         let mut manifests = rendered.objects;
         manifests.extend(rendered.secrets);
-        Ok(Bundle { loaded, manifests })
+        Ok(Bundle {
+            loaded,
+            certificates,
+            manifests,
+        })
     }
 
     /// What `--config` holds.
@@ -126,6 +154,18 @@ impl Installation {
             namespace: namespace.clone(),
             name: name.to_owned(),
         })
+    }
+}
+
+/// Who makes certificates: the one that is named, or whom the controller would choose in the cluster that is asked.
+fn maker(named: Maker, cluster: Option<&Cluster>) -> anyhow::Result<Provider> {
+    match (named, cluster) {
+        (Maker::Known(certificates), _) => Ok(certificates.into()),
+        (Maker::Auto, None) => Ok(Provider::SelfSigned),
+        (Maker::Auto, Some(cluster)) => {
+            let found = cluster.ask(|client| async { Discovery::new(client).certificates().await });
+            found.context("cannot find out who makes the certificates of webhooks (name it with --certificates)")
+        }
     }
 }
 
@@ -203,6 +243,13 @@ fn comment(account: &Account, bundles: &[Bundle], unlisted: &BTreeSet<String>) -
          # to the accounts of the bundle itself: nobody may give away what he has not.\n",
         names.join(" and "),
     );
+    let mut makers = bundles.iter().filter_map(|bundle| bundle.certificates);
+    if let Some(maker) = makers.next() {
+        let maker = format!(
+            "# The certificates of webhooks are taken to be made as with --certificates {maker}.\n"
+        );
+        text.push_str(&maker);
+    }
     if !unlisted.is_empty() {
         text.push_str(
             "# The account may not list these resources everywhere. Their definitions are therefore kept when the extension is\n\

@@ -16,7 +16,7 @@ use crate::resolve::Query;
 ///
 /// The namespace, the installing account, the least roles for the bundle that would be chosen now, and the
 /// extension. A later version may take more rights: the extension says so before it is upgraded, and
-/// `oxolm rbac generate` prints them.
+/// `oxolm rbac generate` prints them, of the installed version and the later one together.
 ///
 /// Exit code 0: printed; 1: no catalog has such a bundle, or it is refused; 2: the input cannot be used.
 #[derive(Debug, Args)]
@@ -73,12 +73,13 @@ impl New {
         };
         let account = installation.account(&account)?;
         let config = installation.configuration()?;
-        let bundle = installation.chosen(&Query {
+        let query = Query {
             package: self.package.clone(),
             version: self.version.clone().unwrap_or_default(),
             channels: self.channels.clone(),
             ..Query::default()
-        })?;
+        };
+        let bundle = installation.chosen(&query, installation.cluster()?.as_ref())?;
         let mut objects = vec![
             namespace(&installation.namespace, &bundle),
             json!({

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use serde_saphyr::FlowSeq;
@@ -45,6 +46,37 @@ impl From<Certificates> for Provider {
             Certificates::ServiceCa => Self::ServiceCa,
             Certificates::SelfSigned => Self::SelfSigned,
             Certificates::None => Self::None,
+        }
+    }
+}
+
+/// Who makes the certificates of webhooks, if that is known before a cluster is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Maker {
+    /// Whom oxolm would choose in the cluster that is asked.
+    Auto,
+    /// This one.
+    Known(Certificates),
+}
+
+impl ValueEnum for Maker {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[
+            Self::Auto,
+            Self::Known(Certificates::CertManager),
+            Self::Known(Certificates::ServiceCa),
+            Self::Known(Certificates::SelfSigned),
+            Self::Known(Certificates::None),
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Auto => Some(PossibleValue::new("auto").help(
+                "Whom oxolm chooses by itself in the cluster that is asked: cert-manager where its API is served, else the \
+                 service CA of OpenShift where that is, else oxolm; without a cluster, oxolm",
+            )),
+            Self::Known(certificates) => certificates.to_possible_value(),
         }
     }
 }

@@ -33,7 +33,8 @@ enum Command {
     /// Exit code 0: printed; 1: the bundle is refused, or no catalog has it; 2: the input cannot be used.
     #[command(after_help = "Examples:\n  \
         oxolm rbac generate ./my-bundle --namespace my-operator --service-account installer | kubectl apply -f -\n  \
-        oxolm rbac generate my-operator@1.x --catalog ./my-catalog -n my-operator --service-account installer")]
+        oxolm rbac generate my-operator@1.x --catalog ./my-catalog -n my-operator --service-account installer\n  \
+        oxolm rbac generate my-operator@1.0.0 my-operator@1.1.0 --catalog ./my-catalog -n my-operator --service-account installer")]
     Generate(Generate),
     /// Ask a cluster whether an account has the rights to install, maintain and remove a bundle.
     ///
@@ -80,10 +81,11 @@ pub(super) fn run(arguments: &Rbac) -> anyhow::Result<Answer> {
 fn generate(arguments: &Generate) -> anyhow::Result<String> {
     let installation = &arguments.installation;
     let account = installation.account(&arguments.service_account)?;
+    let cluster = installation.cluster()?;
     let bundles = arguments
         .bundles
         .iter()
-        .map(|text| installation.bundle(text))
+        .map(|text| installation.bundle(text, cluster.as_ref()))
         .collect::<anyhow::Result<Vec<Bundle>>>()?;
     let roles = Roles::of(&bundles, &account)?;
     match arguments.output {

@@ -34,7 +34,7 @@ use crate::registry::build::BuiltImage;
 use crate::registry::config::RegistryOptions;
 use crate::registry::credential::{Credentials, PullSecret, PullSecretFormat};
 use crate::store::bundle::read_bundle_files;
-use crate::store::unpack::Limits;
+use crate::store::limits::Limits;
 use crate::store::{Added, ContentStore, UnpackedImage, Wanted};
 
 /// How an image is named.

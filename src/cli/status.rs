@@ -14,7 +14,7 @@ use crate::api::cluster_object_set::LifecycleState;
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use crate::apply::survey::{State, Surveyed, survey};
 use crate::error::chain;
-use crate::revision::{Extension, revisions_of};
+use crate::revision::{Account, Extension, revisions_of, states};
 use crate::status::overview::{self, Overview, Urgency};
 
 /// Show all extensions and catalogs, what is wrong first, each with the next thing to do.
@@ -22,10 +22,10 @@ use crate::status::overview::{self, Overview, Urgency};
 /// With NAME: one extension, with its revisions and their objects, the newest first. Their content is read from Secrets
 /// of oxolm's namespace, with the rights of whoever asks.
 ///
-/// -o json prints {"extensions": [{"name", "state", "urgency", "version", "bundle", "catalog", "availableUpdate", "why",
-/// "next"}], "catalogs": [{"name", "state", "urgency", "why", "next"}]}; with NAME the extension alone, with "revisions":
+/// -o json prints {"extensions": [{"name", "state", "urgency", "version", "bundle", "catalog", "account",
+/// "availableUpdate", "why", "next"}], "catalogs": [{"name", "state", "urgency", "why", "next"}]}; with NAME the extension alone, with "revisions":
 /// [{"name", "state", "urgency", "why", "next", "objects": [{"phase", "kind", "namespace", "name", "state", "why"}]}].
-/// "urgency" is Broken, Failing, Notice, Working or Fine.
+/// "account" is the service account that installs, as NAMESPACE/NAME. "urgency" is Broken, Failing, Notice, Working or Fine.
 ///
 /// Exit code 0: nothing is broken or failing; 1: something is; 2: the cluster cannot be asked.
 #[derive(Debug, Args)]
@@ -72,6 +72,7 @@ fn is_well(overview: &Overview) -> bool {
 fn all(arguments: &Status, cluster: &Cluster, out: &mut impl Write) -> anyhow::Result<bool> {
     let extensions = sorted(cluster.extensions()?, overview::extension);
     let catalogs = sorted(cluster.catalogs()?, overview::catalog);
+    let sets = cluster.sets()?;
     let overviews = || {
         let of_extensions = extensions.iter().map(|(_, overview)| overview);
         of_extensions.chain(catalogs.iter().map(|(_, overview)| overview))
@@ -79,12 +80,12 @@ fn all(arguments: &Status, cluster: &Cluster, out: &mut impl Write) -> anyhow::R
     let written = match arguments.output {
         Output::Json => {
             let listed = json!({
-                "extensions": extensions.iter().map(described).collect::<Vec<_>>(),
+                "extensions": extensions.iter().map(|extension| described(extension, &sets)).collect::<Vec<_>>(),
                 "catalogs": catalogs.iter().map(|(catalog, overview)| with_name(&catalog.name_any(), overview)).collect::<Vec<_>>(),
             });
             print_json(&listed, out)
         }
-        Output::Text => tables(&extensions, &catalogs, out),
+        Output::Text => tables(&extensions, &catalogs, &sets, out),
     };
     written.context("cannot write the answer")?;
     Ok(overviews().all(is_well))
@@ -109,6 +110,7 @@ fn sorted<T: kube::ResourceExt>(
 fn tables(
     extensions: &[(ClusterExtension, Overview)],
     catalogs: &[(ClusterCatalog, Overview)],
+    sets: &[ClusterObjectSet],
     out: &mut impl Write,
 ) -> io::Result<()> {
     let count = |of: &mut dyn Iterator<Item = &Overview>| of.filter(|one| !is_well(one)).count();
@@ -123,17 +125,26 @@ fn tables(
     if !extensions.is_empty() {
         writeln!(out)?;
         let rows = extensions.iter().map(|(extension, overview)| {
-            let installed = installed(extension);
+            let installed = installed(extension, sets);
+            let account = installed.account;
             [
                 extension.name_any(),
                 installed.version,
                 installed.catalog,
+                account.map_or_else(|| "-".to_owned(), |account| account.to_string()),
                 overview.state.to_owned(),
                 installed.update,
             ]
         });
         table(
-            ["EXTENSION", "VERSION", "CATALOG", "STATE", "UPDATE"],
+            [
+                "EXTENSION",
+                "VERSION",
+                "CATALOG",
+                "ACCOUNT",
+                "STATE",
+                "UPDATE",
+            ],
             rows,
             out,
         )?;
@@ -185,20 +196,40 @@ struct Installed {
     bundle: String,
     catalog: String,
     update: String,
+    /// Who installs it, as far as revisions and spec tell: the default account is the controller's to know.
+    account: Option<Account>,
 }
 
-fn installed(extension: &ClusterExtension) -> Installed {
+fn installed(extension: &ClusterExtension, sets: &[ClusterObjectSet]) -> Installed {
     let status = extension.status.clone().unwrap_or_default();
     let update = status.available_update.map(|update| update.version);
     let install = status.install.map(|install| Installed {
         version: install.bundle.version,
         bundle: install.bundle.name,
         catalog: install.catalog.unwrap_or_default(),
-        update: String::new(),
+        ..Installed::default()
     });
+    let owner = owner(extension);
+    let revision = states(&revisions_of(sets, &owner)).installed;
     Installed {
         update: update.unwrap_or_default(),
+        account: revision
+            .and_then(|revision| revision.account)
+            .or(owner.account),
         ..install.unwrap_or_default()
+    }
+}
+
+/// Whose revisions are asked for, with the account that the spec names.
+fn owner(extension: &ClusterExtension) -> Extension {
+    let account = extension.spec.service_account_name();
+    Extension {
+        name: extension.name_any(),
+        uid: extension.metadata.uid.clone().unwrap_or_default(),
+        account: account.map(|name| Account {
+            namespace: extension.spec.namespace.clone(),
+            name: name.to_owned(),
+        }),
     }
 }
 
@@ -216,13 +247,18 @@ fn with_name(name: &str, overview: &Overview) -> Map<String, Value> {
         .collect()
 }
 
-fn described((extension, overview): &(ClusterExtension, Overview)) -> Map<String, Value> {
+fn described(
+    (extension, overview): &(ClusterExtension, Overview),
+    sets: &[ClusterObjectSet],
+) -> Map<String, Value> {
     let mut described = with_name(&extension.name_any(), overview);
-    let installed = installed(extension);
+    let installed = installed(extension, sets);
+    let account = installed.account.map(|account| account.to_string());
     for (field, value) in [
         ("version", installed.version),
         ("bundle", installed.bundle),
         ("catalog", installed.catalog),
+        ("account", account.unwrap_or_default()),
         ("availableUpdate", installed.update),
     ] {
         let known = Some(value).filter(|value| !value.is_empty());
@@ -247,13 +283,8 @@ fn one(
 ) -> anyhow::Result<bool> {
     let (extension, sets) = cluster.extension(name)?;
     let overview = overview::extension(&extension);
-    let owner = Extension {
-        name: extension.name_any(),
-        uid: extension.metadata.uid.clone().unwrap_or_default(),
-        account: None,
-    };
     let mut revisions = Vec::new();
-    for revision in revisions_of(&sets, &owner).iter().rev() {
+    for revision in revisions_of(&sets, &owner(&extension)).iter().rev() {
         let Some(set) = sets.iter().find(|set| set.name_any() == revision.name) else {
             continue;
         };
@@ -274,30 +305,33 @@ fn one(
     let is_well = is_well(&overview);
     let written = match arguments.output {
         Output::Json => {
-            let mut described = described(&(extension, overview));
+            let mut described = described(&(extension, overview), &sets);
             let revisions = revisions.iter().map(revision_json).collect();
             described.insert("revisions".to_owned(), revisions);
             print_json(&described, out)
         }
-        Output::Text => print_one(&extension, &overview, &revisions, out),
+        Output::Text => print_one((&extension, &overview), &sets, &revisions, out),
     };
     written.context("cannot write the answer")?;
     Ok(is_well)
 }
 
 fn print_one(
-    extension: &ClusterExtension,
-    overview: &Overview,
+    (extension, overview): (&ClusterExtension, &Overview),
+    sets: &[ClusterObjectSet],
     revisions: &[Surveys],
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let installed = installed(extension);
+    let installed = installed(extension, sets);
     write!(out, "{}: {}", extension.name_any(), overview.state)?;
     if !installed.bundle.is_empty() {
         write!(out, ", {} ({})", installed.bundle, installed.version)?;
     }
     if !installed.catalog.is_empty() {
         write!(out, " from catalog {}", installed.catalog)?;
+    }
+    if let Some(account) = installed.account {
+        write!(out, ", by service account {account}")?;
     }
     if !installed.update.is_empty() {
         write!(out, "; {} is available", installed.update)?;

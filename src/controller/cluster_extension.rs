@@ -231,6 +231,9 @@ async fn go(
     warnings.extend(blocks);
     warnings.extend(rights::noted(&revisions));
     warnings.extend(observed.warnings());
+    if revisions.last().is_some_and(Revision::lacks_secrets) {
+        ctx.memory.unsettle(&identity.name);
+    }
     let mut wish = Wish {
         extension: extension.clone(),
         identity,

@@ -219,7 +219,7 @@ async fn tell(
             } else {
                 Weight::Normal
             },
-            reason: note.reason.to_owned(),
+            reason: note.news.as_str().to_owned(),
             note: note.text.clone(),
         };
         ctx.reporter.publish(set, &transition).await;

@@ -18,6 +18,7 @@ use crate::metrics::{
     PREFLIGHT_FINDINGS, RECONCILE_ERRORS, RECONCILE_PANICS, RECONCILE_SECONDS, RECONCILES,
     RENDER_SECONDS, RESOLUTION_SECONDS, TERMINAL_ERRORS, TRANSITIONS, outcome,
 };
+use crate::status::news::News;
 
 /// The upper bounds of passes, in seconds: those of controller-runtime.
 const PASS_SECONDS: [f64; 40] = [
@@ -209,8 +210,8 @@ impl Metrics {
             let by = [("check", check.label())];
             inner.findings.get_or_create(&by).inc_by(0);
         }
-        for reason in ["Installed", "Upgraded", "RolledBack"] {
-            self.transition("ClusterExtension", reason, 0);
+        for news in [News::Installed, News::Upgraded, News::RolledBack] {
+            self.transition("ClusterExtension", news.as_str(), 0);
         }
     }
 

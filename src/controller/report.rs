@@ -161,6 +161,7 @@ fn clear_removed(before: &Map<String, Value>, after: &mut Map<String, Value>) {
 mod tests {
     use super::*;
     use crate::api::ClusterObjectSet;
+    use crate::status::news::News;
     use crate::testing::api_server::ApiServer;
 
     #[test]
@@ -194,7 +195,7 @@ mod tests {
         ] {
             let transition = Transition {
                 weight: Weight::Normal,
-                reason: "Upgraded".to_owned(),
+                reason: News::Upgraded.as_str().to_owned(),
                 note: note.to_owned(),
             };
             reporter.publish(&object, &transition).await;

@@ -6,6 +6,7 @@ use kube::Resource;
 use kube::ResourceExt;
 
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
+use crate::controller::cluster_object_set::account::is_orphan;
 use crate::controller::informer::{Change, Informer};
 use crate::controller::queue::Queue;
 use crate::identity::accounts;
@@ -168,6 +169,8 @@ fn is_set_waiting(set: &ClusterObjectSet) -> bool {
     set.status
         .as_ref()
         .is_none_or(|status| !is_true(&status.conditions, ConditionType::Available))
+        // Nobody else notices that its account is gone.
+        || is_orphan(set)
 }
 
 fn selection_differs(old: &ClusterCatalog, new: &ClusterCatalog) -> bool {

@@ -14,7 +14,27 @@ use kube::api::{
 };
 use kube::core::response::Status;
 use kube::core::{PartialObjectMeta, Request, WatchEvent};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
+
+/// What cannot stand in a segment of a path as it is (RFC 3986, `pchar`).
+const NO_SEGMENT: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'/')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// The longest that one request may take, repetitions by [`connect`](super::connection::connect) included. The API server itself gives up after 60 s.
 const DEADLINE: Duration = Duration::from_secs(70);
@@ -98,12 +118,17 @@ pub fn path(group: &str, version: &str, namespace: Option<&str>, plural: &str) -
     }
 }
 
+/// A name as one segment of a path. Roles and bindings may have names with spaces, `#`, `?` and more.
+fn segment(name: &str) -> String {
+    utf8_percent_encode(name, NO_SEGMENT).to_string()
+}
+
 /// Reads one object; none if it, or its kind, is not there.
 ///
 /// # Errors
 /// When the API server says anything but 200 and 404.
 pub async fn get(client: &Client, path: &str, name: &str) -> Result<Option<Value>, RequestError> {
-    let request = Request::new(path).get(name, &GetParams::default());
+    let request = Request::new(path).get(&segment(name), &GetParams::default());
     match send(client, request).await {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.is_not_found() => Ok(None),
@@ -120,7 +145,7 @@ pub async fn get_text(
     path: &str,
     name: &str,
 ) -> Result<Option<String>, RequestError> {
-    let request = Request::new(path).get(name, &GetParams::default());
+    let request = Request::new(path).get(&segment(name), &GetParams::default());
     match send_text(client, request).await {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.is_not_found() => Ok(None),
@@ -170,7 +195,7 @@ pub async fn list_page(
     let request = Request::new(path).list(&parameters);
     let answer = send_text(client, request).await?;
     let bytes = answer.len();
-    let mut page: Value = serde_json::from_str(&answer)
+    let page: Value = serde_json::from_str(&answer)
         .map_err(|error| RequestError::Failed(kube::Error::SerdeError(error)))?;
     drop(answer);
     let text = |pointer: &str| {
@@ -179,12 +204,8 @@ pub async fn list_page(
     };
     let next = Some(text("/metadata/continue")).filter(|token| !token.is_empty());
     let resource_version = text("/metadata/resourceVersion");
-    let items = match page.get_mut("items").map(Value::take) {
-        Some(Value::Array(items)) => items,
-        _ => Vec::new(),
-    };
     Ok(Page {
-        items,
+        items: items(page),
         next,
         resource_version,
         bytes,
@@ -251,7 +272,8 @@ pub async fn patch(
     parameters: &PatchParams,
     patch: &Patch<Value>,
 ) -> Result<Value, RequestError> {
-    send(client, Request::new(path).patch(name, parameters, patch)).await
+    let name = segment(name);
+    send(client, Request::new(path).patch(&name, parameters, patch)).await
 }
 
 /// In `metadata.managedFields` of a patch: who set which field is forgotten, and no longer recorded until somebody uses
@@ -275,8 +297,8 @@ pub async fn patch_status(
         field_manager: Some(manager.to_owned()),
         ..PatchParams::default()
     };
-    let request =
-        Request::new(path).patch_subresource("status", name, &parameters, &Patch::Merge(patch));
+    let (name, patch) = (segment(name), Patch::Merge(patch));
+    let request = Request::new(path).patch_subresource("status", &name, &parameters, &patch);
     send(client, request).await
 }
 
@@ -299,7 +321,12 @@ pub async fn delete(
     name: &str,
     parameters: &DeleteParams,
 ) -> Result<Deletion, RequestError> {
-    match send(client, Request::new(path).delete(name, parameters)).await {
+    match send(
+        client,
+        Request::new(path).delete(&segment(name), parameters),
+    )
+    .await
+    {
         // The API server answers with the object as long as it is there.
         Ok(answer) if answer.pointer("/metadata/deletionTimestamp").is_some() => {
             Ok(Deletion::Waiting)
@@ -316,12 +343,32 @@ pub async fn delete(
 /// When the API server says anything but 200.
 pub async fn select(client: &Client, path: &str, labels: &str) -> Result<Vec<Value>, RequestError> {
     let parameters = ListParams::default().labels(labels);
-    let mut list = send(client, Request::new(path).list(&parameters)).await?;
-    let items = list.get_mut("items").map(Value::take);
-    Ok(match items {
+    let request = Request::new(path).list(&parameters);
+    Ok(items(send(client, request).await?))
+}
+
+/// What the objects of a collection are called and marked with, of those that a label selector selects if there is one.
+///
+/// # Errors
+/// When the API server says anything but 200.
+pub async fn metadata(
+    client: &Client,
+    path: &str,
+    labels: Option<&str>,
+) -> Result<Vec<Value>, RequestError> {
+    let parameters = ListParams {
+        label_selector: labels.map(str::to_owned),
+        ..ListParams::default()
+    };
+    let request = Request::new(path).list_metadata(&parameters);
+    Ok(items(send(client, request).await?))
+}
+
+fn items(mut list: Value) -> Vec<Value> {
+    match list.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
-    })
+    }
 }
 
 /// Sends one request and reads the JSON of its answer.
@@ -354,6 +401,19 @@ async fn send_text(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_one_segment() {
+        for (name, expected) in [
+            ("system:auth-delegator", "system:auth-delegator"),
+            ("a b", "a%20b"),
+            ("#h", "%23h"),
+            ("x?dryRun=All", "x%3FdryRun=All"),
+            ("ü", "%C3%BC"),
+        ] {
+            assert_eq!(segment(name), expected);
+        }
+    }
 
     #[test]
     fn paths_are_those_of_the_api() {

@@ -168,6 +168,36 @@ pub fn needs(
 }
 
 impl Needs {
+    /// What is needed besides to take down `leaving`, objects that are there and no longer wanted. A kind that nobody knows
+    /// any more has none.
+    #[must_use]
+    pub fn and_to_take_down(
+        mut self,
+        leaving: &[Value],
+        known: &dyn Fn(&Gvk) -> Option<Resource>,
+    ) -> Self {
+        for key in leaving
+            .iter()
+            .filter_map(|object| ObjectKey::of(object).ok())
+        {
+            let Some(resource) = known(&key.gvk) else {
+                continue;
+            };
+            let namespace = if resource.is_namespaced {
+                key.namespace
+            } else {
+                String::new()
+            };
+            for verb in ["get", "delete"] {
+                self.accesses.insert(Access {
+                    namespace: namespace.clone(),
+                    right: Right::on(&resource.group, &resource.plural, Some(&key.name), verb),
+                });
+            }
+        }
+        self
+    }
+
     fn add_object(&mut self, resource: &Resource, namespace: &str, name: &str) {
         let named = NAMED_VERBS.map(|verb| (verb, Some(name)));
         for (verb, name) in [("create", None)].into_iter().chain(named) {

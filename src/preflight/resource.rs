@@ -12,7 +12,10 @@
 //! limits of CEL, beyond a bound of our own.
 
 mod cel;
+mod finding;
 mod format;
+mod kind;
+mod node;
 mod pattern;
 mod prepare;
 mod schema;
@@ -22,27 +25,9 @@ mod validate;
 
 use serde_json::Value;
 
+pub use finding::{Gap, Violation};
+use node::Node;
 pub use schema::SchemaError;
-
-use schema::Node;
-
-/// Something in a schema that cannot be judged here.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Gap {
-    /// The path of the node, beginning with `^`.
-    pub path: String,
-    /// What it is, for people.
-    pub what: String,
-}
-
-/// One reason for which a resource is not valid.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Violation {
-    /// The path of the value, for instance `spec.ports[0].name`; empty for the resource itself.
-    pub path: String,
-    /// What it breaks, for people.
-    pub problem: String,
-}
 
 /// The verdict about one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,39 +12,15 @@ use serde::Deserialize;
 use tokio::time::Instant;
 use url::Url;
 
+use super::authorization::{Access, Authorization};
 use super::challenge::Challenge;
 use super::credential::Credential;
 use super::endpoint::{Endpoint, Security};
 use super::error::Fault;
 use super::limits::{DEFAULT_TOKEN_LIFETIME, MAX_TOKEN_BYTES, TOKEN_MARGIN};
-use super::transport::{Access, Transport, checked, document, lock, trust};
-
-/// What to put into the header `Authorization`.
-#[derive(Debug, Clone)]
-pub(super) struct Authorization {
-    pub(super) header: HeaderValue,
-    /// `None` for what does not expire.
-    expires: Option<Instant>,
-}
+use super::transport::{Transport, checked, document, trust};
 
 impl Transport {
-    /// What satisfied this endpoint before, while it lasts.
-    pub(super) fn known_authorization(
-        &self,
-        key: &(String, String, Access),
-    ) -> Option<HeaderValue> {
-        let mut authorizations = lock(&self.authorizations);
-        let known = authorizations.get(key)?;
-        if known
-            .expires
-            .is_some_and(|expires| expires <= Instant::now())
-        {
-            authorizations.remove(key);
-            return None;
-        }
-        Some(known.header.clone())
-    }
-
     /// Meets one of `challenges`. `None` when no credential would change the answer.
     pub(super) async fn authorize(
         &self,

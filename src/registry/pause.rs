@@ -2,14 +2,13 @@
 //! told so at once.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::endpoint::Endpoint;
 use super::error::Fault;
-use super::transport::lock;
 
 /// Who asked to wait, by address and repository.
 #[derive(Debug, Default)]
@@ -25,7 +24,7 @@ impl Pauses {
     /// `endpoint` answered with `fault`, and asked to wait so long.
     pub(super) fn begin(&self, endpoint: &Endpoint, fault: &Fault, wait: Duration) {
         let now = Instant::now();
-        let mut all = lock(&self.0);
+        let mut all = self.lock();
         all.retain(|_, pause| pause.until > now);
         let pause = Pause {
             until: now + wait,
@@ -36,14 +35,19 @@ impl Pauses {
 
     /// What `endpoint` answered when it asked to wait, while it still wants that.
     pub(super) fn current(&self, endpoint: &Endpoint) -> Option<Fault> {
-        let all = lock(&self.0);
+        let all = self.lock();
         let pause = all.get(&key(endpoint))?;
         (pause.until > Instant::now()).then(|| pause.said.clone())
     }
 
     /// Other credentials may have another allowance.
     pub(super) fn end_all(&self) {
-        lock(&self.0).clear();
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Pause>> {
+        // Each critical section is one operation of a map, so a poisoned one is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

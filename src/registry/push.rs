@@ -7,10 +7,11 @@ use http::{Method, StatusCode};
 use reqwest::Response;
 use url::Url;
 
+use super::authorization::Access;
 use super::build::BuiltImage;
 use super::endpoint::Endpoint;
 use super::error::{Fault, Operation, RegistryError};
-use super::transport::{Access, Call, Where};
+use super::transport::{Call, Where};
 use super::{RegistryClient, failed};
 use crate::oci::digest::Digest;
 use crate::oci::reference::{CanonicalReference, Reference};

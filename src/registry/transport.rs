@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 use url::Url;
 
-use super::auth::Authorization;
+use super::authorization::{Access, Authorizations};
 use super::challenge;
 use super::client::{Clients, Trust};
 use super::config::{ConfigError, RegistryOptions};
@@ -33,18 +33,10 @@ pub(super) struct Transport {
     pub(super) clients: Clients,
     credentials: ArcSwap<Credentials>,
     retry: RetryPolicy,
-    /// By address, repository and access: what to put into `Authorization`.
-    pub(super) authorizations: Mutex<BTreeMap<(String, String, Access), Authorization>>,
+    authorizations: Authorizations,
     pauses: Pauses,
     /// What loopback and insecure endpoints turned out to speak.
     schemes: Mutex<BTreeMap<String, Scheme>>,
-}
-
-/// What a request wants to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Access {
-    Pull,
-    Push,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +85,7 @@ impl Transport {
             clients: Clients::new(options)?,
             credentials: ArcSwap::default(),
             retry: options.retry,
-            authorizations: Mutex::default(),
+            authorizations: Authorizations::default(),
             pauses: Pauses::default(),
             schemes: Mutex::default(),
         })
@@ -102,7 +94,7 @@ impl Transport {
     /// From now on these credentials are used; tokens got with others are forgotten.
     pub(super) fn set_credentials(&self, credentials: Credentials) {
         self.credentials.store(Arc::new(credentials));
-        lock(&self.authorizations).clear();
+        self.authorizations.forget_all();
         self.pauses.end_all();
     }
 
@@ -184,12 +176,7 @@ impl Transport {
 
     async fn try_send(&self, endpoint: &Endpoint, call: &Call<'_>) -> Result<Response, Fault> {
         let scheme = self.scheme(endpoint).await?;
-        let key = (
-            endpoint.address().to_owned(),
-            endpoint.path.clone(),
-            call.access,
-        );
-        let known = self.known_authorization(&key);
+        let known = self.authorizations.known(endpoint, call.access);
         let response = self
             .send_once(endpoint, scheme, call, known.as_ref())
             .await?;
@@ -206,7 +193,8 @@ impl Transport {
             return checked(response).await;
         }
         let header = authorization.header.clone();
-        lock(&self.authorizations).insert(key, authorization);
+        self.authorizations
+            .remember(endpoint, call.access, authorization);
         checked(
             self.send_once(endpoint, scheme, call, Some(&header))
                 .await?,
@@ -388,7 +376,7 @@ fn base_url(endpoint: &Endpoint, scheme: Scheme) -> Result<Url, Fault> {
     Ok(url)
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Each critical section is one operation of a map, so a poisoned one is whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

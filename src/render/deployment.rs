@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::bundle::csv::Deployment;
 
+use super::member::member;
 use super::{Context, Provider, certificate, deployment_config, webhook};
 
 /// The annotation that tells the pod which namespaces to watch; empty means all.
@@ -59,20 +60,4 @@ fn annotate(ctx: &Context<'_>, metadata: &mut Map<String, Value>) {
         OPERATOR_NAMESPACE.to_owned(),
         Value::from(ctx.install_namespace),
     );
-}
-
-/// The object at `key`, made if there is none.
-pub(super) fn member<'a>(
-    members: &'a mut Map<String, Value>,
-    key: &str,
-) -> &'a mut Map<String, Value> {
-    let value = members
-        .entry(key)
-        .or_insert_with(|| Value::Object(Map::new()));
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
-    }
-    value
-        .as_object_mut()
-        .expect("what is no object was just replaced by one")
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::bundle::config::DeploymentConfig;
 
-use super::deployment::member;
+use super::member::{list_at, member};
 
 /// Merges `config` into a Deployment: what the user says wins, but for annotations.
 pub(super) fn merge(deployment: &mut Map<String, Value>, config: &DeploymentConfig) {
@@ -50,19 +50,6 @@ fn containers(pod: &mut Map<String, Value>) -> impl Iterator<Item = &mut Map<Str
         .into_iter()
         .flatten()
         .filter_map(Value::as_object_mut)
-}
-
-/// The list at `key`, made if there is none.
-fn list_at<'a>(members: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
-    let value = members
-        .entry(key)
-        .or_insert_with(|| Value::Array(Vec::new()));
-    if !value.is_array() {
-        *value = Value::Array(Vec::new());
-    }
-    value
-        .as_array_mut()
-        .expect("what is no list was just replaced by one")
 }
 
 /// Entries of a known name replace the bundle's (the last one, if it has several), the others are appended, each.

@@ -13,7 +13,8 @@
 //! | nobody | collision | adopt | adopt |
 //!
 //! Differs from the reference in two ways. An object without controller that carries the marks of this very
-//! extension (owner, package) is taken back: it was restored from a backup, or orphaned. And CRDs carry no owner
+//! extension (owner, package), or of this very revision of nobody (name, account), is taken back: it was restored from a
+//! backup, or orphaned. And CRDs carry no owner
 //! reference, so that nothing but our own teardown deletes them; whose they are stands in the annotation
 //! [`keys::OWNER`], and that takes the place of the controller in the table.
 
@@ -42,7 +43,22 @@ pub struct Family {
     pub account: String,
 }
 
-/// The value of [`keys::OWNER`] on a CRD.
+impl Family {
+    /// Whether both are one. A revision without owner knows its extension by a label alone, which holds a hash where the
+    /// name is long.
+    fn is_same(&self, other: &Self) -> bool {
+        let Self {
+            extension,
+            package,
+            namespace,
+            account,
+        } = self;
+        label_value(extension) == label_value(&other.extension)
+            && (package, namespace, account) == (&other.package, &other.namespace, &other.account)
+    }
+}
+
+/// The value of [`keys::OWNER`], on a CRD or an object of a revision by hand.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrdOwner {
     /// The family of the revision.
@@ -172,7 +188,7 @@ pub fn is_own(claim: &Claim, gvk: &Gvk, metadata: &ObjectMeta) -> bool {
         None => {
             gvk.is_crd()
                 && CrdOwner::of(metadata).is_some_and(|owner| {
-                    owner.revision == claim.name && owner.family == claim.family
+                    owner.revision == claim.name && owner.family.is_same(&claim.family)
                 })
         }
     }
@@ -209,7 +225,7 @@ fn by_mark(
     protection: CollisionProtection,
     lives: &dyn Fn(&CrdOwner) -> bool,
 ) -> Standing {
-    let is_family = owner.family == claim.family;
+    let is_family = owner.family.is_same(&claim.family);
     if is_family && owner.revision == claim.name {
         return Standing::Own;
     }
@@ -234,8 +250,20 @@ fn by_mark(
 }
 
 impl Claim {
-    /// Whether an object without controller carries the marks of this extension: owner and package.
+    /// Whether somebody wrote the revision by hand: it belongs to no extension.
+    pub fn is_by_hand(&self) -> bool {
+        self.family.extension.is_empty()
+    }
+
+    /// Whether an object without controller carries the marks of this extension, owner and package; or the mark of this
+    /// very revision, where it belongs to none.
     fn recognizes(&self, metadata: &ObjectMeta) -> bool {
+        if self.is_by_hand() {
+            let is_this = |owner: &CrdOwner| {
+                owner.revision == self.name && owner.family.is_same(&self.family)
+            };
+            return CrdOwner::of(metadata).as_ref().is_some_and(is_this);
+        }
         let label = |key| {
             metadata
                 .labels
@@ -243,8 +271,7 @@ impl Claim {
                 .and_then(|labels| labels.get(key))
                 .map(String::as_str)
         };
-        !self.family.extension.is_empty()
-            && !self.family.package.is_empty()
+        !self.family.package.is_empty()
             && label(keys::MANAGED_BY) == Some(keys::MANAGED_BY_OLM)
             && label(keys::OWNER_KIND) == Some(keys::OWNER_KIND_CLUSTER_EXTENSION)
             && label(keys::OWNER_NAME) == Some(label_value(&self.family.extension).as_str())
@@ -392,6 +419,51 @@ mod tests {
             ["collision"; 3],
             true,
         );
+    }
+
+    #[test]
+    fn a_revision_by_hand_takes_back_what_names_it_and_its_account() {
+        let kind = Gvk::new("v1", "ConfigMap");
+        let mut claim = claim();
+        claim.siblings.clear();
+        claim.family = Family {
+            account: "n/a".into(),
+            ..Family::default()
+        };
+        let marked = |account: &str, revision: &str| {
+            let mark = json!({"account": account, "revision": revision}).to_string();
+            metadata(json!({"annotations": {keys::OWNER: mark, keys::REVISION: "3"}}))
+        };
+        for (account, revision, expected) in [
+            ("n/a", "e-3", "adopt"),
+            ("n/b", "e-3", "collision"),
+            ("n/a", "other", "collision"),
+        ] {
+            let found = marked(account, revision);
+            let standing = decide(&claim, &kind, &found, Prevent, &|_| true);
+            assert_eq!(word(&standing), expected, "{account} {revision}");
+        }
+    }
+
+    /// The label of a revision without owner holds a hash of such a name.
+    #[test]
+    fn a_long_name_is_the_same_by_its_label() {
+        let kind = Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+        let name = "x".repeat(100);
+        for (by_mark, by_claim) in [
+            (name.clone(), label_value(&name)),
+            (label_value(&name), name),
+        ] {
+            let mut claim = claim();
+            claim.family.extension = by_claim;
+            let mark = json!({"extension": by_mark, "package": "p", "namespace": "n", "account": "n/a", "revision": "e-3"});
+            let crd = metadata(json!({"annotations": {keys::OWNER: mark.to_string()}}));
+            assert_eq!(
+                decide(&claim, &kind, &crd, Prevent, &|_| true),
+                Standing::Own
+            );
+            assert!(is_own(&claim, &kind, &crd));
+        }
     }
 
     #[test]

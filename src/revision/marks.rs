@@ -3,7 +3,8 @@
 //! Every object gets the label that drift watches select by and the number of the revision. Every object but a CRD
 //! gets the revision as its controller, without `blockOwnerDeletion`: teardown is ordered by our own finalizer, so
 //! the account needs no right on finalizers. A CRD gets an annotation instead, so that the garbage collector never
-//! deletes it, and with it all its resources.
+//! deletes it, and with it all its resources. So does each object of a revision that somebody wrote by hand, besides:
+//! no label tells whose it was once its owner is lost.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
@@ -28,7 +29,7 @@ pub fn prepare(claim: &Claim, object: &Value, live: Option<&ObjectMeta>) -> Valu
 
     let mut annotations = take_map(&mut metadata, "annotations");
     annotations.insert(keys::REVISION.to_owned(), json!(claim.revision.to_string()));
-    if gvk.is_crd() {
+    if gvk.is_crd() || claim.is_by_hand() {
         let owner = CrdOwner {
             family: claim.family.clone(),
             revision: claim.name.clone(),
@@ -50,11 +51,16 @@ pub fn prepare(claim: &Claim, object: &Value, live: Option<&ObjectMeta>) -> Valu
 
 /// The owner reference to the revision: the controller, but without `blockOwnerDeletion`.
 pub fn owner_reference(claim: &Claim) -> OwnerReference {
+    owned_by(&claim.name, &claim.uid)
+}
+
+/// The owner reference to the revision of this name and UID, as [`owner_reference`].
+pub fn owned_by(name: &str, uid: &str) -> OwnerReference {
     OwnerReference {
         api_version: format!("{}/{}", crate::api::GROUP, crate::api::VERSION),
         kind: "ClusterObjectSet".to_owned(),
-        name: claim.name.clone(),
-        uid: claim.uid.clone(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
         controller: Some(true),
         block_owner_deletion: None,
     }
@@ -142,6 +148,19 @@ mod tests {
             prepare(&claim(), &object, None)["metadata"]["ownerReferences"],
             json!([ours])
         );
+    }
+
+    #[test]
+    fn an_object_of_a_revision_by_hand_says_whose_it_is() {
+        let mut claim = claim();
+        claim.family = Family {
+            account: "n/a".into(),
+            ..Family::default()
+        };
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"}});
+        let sent = prepare(&claim, &object, None);
+        let mark = json!({"account": "n/a", "revision": "e-2"}).to_string();
+        assert_eq!(sent["metadata"]["annotations"][keys::OWNER], mark);
     }
 
     #[test]

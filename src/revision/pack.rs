@@ -142,7 +142,7 @@ struct Packing {
 
 impl Packing {
     fn add(&mut self, phase: usize, stored: Vec<u8>) {
-        let key = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&stored));
+        let key = hash(&stored);
         if !self.open.contains_key(&key) {
             if self.open_bytes + stored.len() > MAX_SECRET_BYTES {
                 self.close();
@@ -296,6 +296,11 @@ pub fn unpack(stored: &[u8], secret: &str, key: &str) -> Result<Value, UnpackErr
             key: key.to_owned(),
         }),
     }
+}
+
+/// The SHA-256 of `bytes` in base64url without padding, 43 characters: the form of the keys in Secrets.
+pub fn hash(bytes: &[u8]) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(bytes))
 }
 
 /// The digest of one phase as its objects stand in the source, by which a later change is noticed.

@@ -8,9 +8,8 @@ use crate::api::cluster_object_set::{
     ClusterObjectSetSpec, CollisionProtection, LifecycleState, Phase as WirePhase, ProgressionProbe,
 };
 use crate::api::{ClusterObjectSet, keys};
-use crate::oci::digest::Digest;
 use crate::revision::name::{label_value, revision_name};
-use crate::revision::pack::content_digest;
+use crate::revision::pack::{content_digest, hash};
 use crate::revision::phase::{ObjectMarks, Phase};
 use crate::revision::{Account, BundleIdentity, Extension, Revision};
 
@@ -104,7 +103,7 @@ pub fn plan(
 ) -> RevisionPlan {
     if let Some(newest) = existing.last()
         && newest.is_active()
-        && newest.content.as_deref() == Some(desired.content().as_str())
+        && newest.content.as_ref() == Some(&desired.content())
     {
         return match desired.patch_of(newest) {
             None => RevisionPlan::Unchanged {
@@ -166,14 +165,14 @@ fn owner_labels(extension: &str) -> BTreeMap<String, String> {
 }
 
 impl Desired {
-    /// The digest of what cannot be changed in place.
-    pub fn content(&self) -> Digest {
+    /// The hash of what cannot be changed in place, as it stands on the revision.
+    pub fn content(&self) -> String {
         let protection = match self.collision_protection {
             CollisionProtection::Prevent => "Prevent",
             CollisionProtection::IfNoController => "IfNoController",
             CollisionProtection::None => "None",
         };
-        Digest::of(format!("{protection}\n{}", content_digest(&self.phases)).as_bytes())
+        hash(format!("{protection}\n{}", content_digest(&self.phases)).as_bytes())
     }
 
     /// The `ClusterObjectSet` of revision `number`, whose objects stand in `phases`.
@@ -216,7 +215,7 @@ impl Desired {
                 Some(self.account.namespace.clone()),
             ),
             (keys::INSTALL_NAMESPACE, Some(self.namespace.clone())),
-            (keys::CONTENT, Some(self.content().to_string())),
+            (keys::CONTENT, Some(self.content())),
             (keys::OLM_PROPERTIES, self.properties.clone()),
             (
                 keys::WEBHOOK_CERTIFICATES,

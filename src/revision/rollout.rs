@@ -1,6 +1,6 @@
 //! What became of the objects of one revision, and what that means for the revision as a whole.
 
-use crate::api::cluster_object_set::ObservedPhase;
+use crate::api::cluster_object_set::{CollisionProtection, ObservedPhase};
 use crate::api::condition::Reason;
 use crate::api::object::ObjectKey;
 use crate::error::Failure;
@@ -53,6 +53,10 @@ pub struct Collision {
     pub key: ObjectKey,
     /// Whose it is.
     pub conflict: Conflict,
+    /// Whether it has the mark of a revision, whoever controls it now.
+    pub is_marked: bool,
+    /// What is done with an object that exists already.
+    pub protection: CollisionProtection,
 }
 
 /// How far a revision got.
@@ -270,6 +274,8 @@ mod tests {
             phase,
             key: key(name),
             conflict,
+            is_marked: false,
+            protection: CollisionProtection::Prevent,
         };
         let owner = CrdOwner {
             family: Family {

@@ -1,10 +1,10 @@
 //! What is wrong with the objects of a revision, before anybody is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::api::object::ObjectKey;
+use crate::api::object::{Gvk, ObjectKey};
 
 /// Fields of metadata that a manifest must not set.
 const FORBIDDEN: [&str; 6] = [
@@ -17,9 +17,13 @@ const FORBIDDEN: [&str; 6] = [
 ];
 
 /// Everything that is wrong with the objects of revision `name`; none when nothing is. The text is the reference's.
+///
+/// Objects of the kinds `namespaced` must have a namespace. Differs from the reference: it sends them without one, and
+/// the API server says that it has no such method.
 pub fn validate<'a>(
     name: &str,
     number: i64,
+    namespaced: &BTreeSet<Gvk>,
     phases: impl IntoIterator<Item = (&'a str, Vec<(&'a ObjectKey, &'a Value)>)>,
 ) -> Option<String> {
     let mut findings = Vec::new();
@@ -27,13 +31,16 @@ pub fn validate<'a>(
     for (phase, objects) in phases {
         for (key, object) in objects {
             places.entry(key).or_default().push(phase);
-            let set: Vec<String> = FORBIDDEN
+            let mut wrong: Vec<String> = FORBIDDEN
                 .iter()
                 .filter(|field| is_set(object, field))
                 .map(|field| format!("metadata.{field} must be empty"))
                 .collect();
-            if !set.is_empty() {
-                findings.push(format!("phase {phase:?}: {key}: {}", set.join(", ")));
+            if key.namespace.is_empty() && namespaced.contains(&key.gvk) {
+                wrong.push("metadata.namespace must be set".to_owned());
+            }
+            if !wrong.is_empty() {
+                findings.push(format!("phase {phase:?}: {key}: {}", wrong.join(", ")));
             }
         }
     }
@@ -77,11 +84,14 @@ mod tests {
         let good = object(json!({"name": "a", "namespace": "n", "finalizers": [], "uid": ""}));
         let bad = object(json!({"name": "b", "namespace": "n", "uid": "u", "generation": 1}));
         let (good_key, bad_key) = (ObjectKey::of(&good).unwrap(), ObjectKey::of(&bad).unwrap());
-        assert_eq!(validate("e-1", 1, [("p", vec![(&good_key, &good)])]), None);
+        let namespaced = BTreeSet::from([good_key.gvk.clone()]);
+        let sound = [("p", vec![(&good_key, &good)])];
+        assert_eq!(validate("e-1", 1, &namespaced, sound), None);
         assert_eq!(
             validate(
                 "e-1",
                 1,
+                &namespaced,
                 [
                     ("p", vec![(&good_key, &good), (&bad_key, &bad)]),
                     ("q", vec![(&good_key, &good)])
@@ -90,6 +100,20 @@ mod tests {
             .unwrap(),
             "revision validation error: revision \"e-1\" (1): phase \"p\": ConfigMap.v1 n/b: metadata.uid must be empty, \
              metadata.generation must be empty; ConfigMap.v1 n/a: duplicate object found in phases: p, q"
+        );
+    }
+
+    #[test]
+    fn an_object_of_a_namespaced_kind_is_somewhere() {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        let key = ObjectKey::of(&object).unwrap();
+        let checked = |namespaced: BTreeSet<Gvk>| {
+            validate("e-1", 1, &namespaced, [("p", vec![(&key, &object)])])
+        };
+        assert_eq!(checked(BTreeSet::new()), None);
+        assert_eq!(
+            checked(BTreeSet::from([key.gvk.clone()])).unwrap(),
+            "revision validation error: revision \"e-1\" (1): phase \"p\": ConfigMap.v1 /a: metadata.namespace must be set"
         );
     }
 }

@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use percent_encoding::percent_decode_str;
 use tokio::time::Instant;
 use url::form_urlencoded;
 
@@ -353,7 +354,9 @@ fn endpoint_of(path: &str) -> Option<(String, Endpoint)> {
         "api/v1/metas" => Endpoint::Metas,
         _ => return None,
     };
-    Some((percent_decoded(catalog), endpoint))
+    // What is no escape stays, and is then no valid name.
+    let catalog = percent_decode_str(catalog).decode_utf8_lossy();
+    Some((catalog.into_owned(), endpoint))
 }
 
 /// Whether it can be the name of a cluster-scoped object.
@@ -368,17 +371,4 @@ fn is_subdomain(name: &str) -> bool {
             && bytes.all(|byte| byte == b'-' || is_end(Some(byte)))
     };
     name.len() <= 253 && name.split('.').all(is_label)
-}
-
-/// The text with `%41` read as `A`; what is no such escape stays, and is then no valid name.
-fn percent_decoded(text: &str) -> String {
-    if !text.contains('%') {
-        return text.to_owned();
-    }
-    // `+` means a space only in queries.
-    let text = text.replace('+', "%2B");
-    form_urlencoded::parse(text.as_bytes())
-        .next()
-        .map(|(key, _)| key.into_owned())
-        .unwrap_or_default()
 }

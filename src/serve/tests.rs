@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::oci::digest::Digest;
 use crate::store::catalog::CatalogStore;
-use crate::store::unpack::Limits;
+use crate::store::limits::Limits;
 use crate::store::{Added, CONFIGS_LABEL, ContentStore, Wanted};
 
 const PACKAGE: &str = "{\"name\":\"p\",\"schema\":\"olm.package\"}\n";

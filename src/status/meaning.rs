@@ -14,14 +14,14 @@ pub struct Meaning {
     pub remedy: Option<&'static str>,
 }
 
-const fn fine(cause: &'static str) -> Meaning {
+pub(super) const fn fine(cause: &'static str) -> Meaning {
     Meaning {
         cause,
         remedy: None,
     }
 }
 
-const fn act(cause: &'static str, remedy: &'static str) -> Meaning {
+pub(super) const fn act(cause: &'static str, remedy: &'static str) -> Meaning {
     Meaning {
         cause,
         remedy: Some(remedy),
@@ -63,7 +63,7 @@ pub const fn meaning(reason: Reason) -> Meaning {
         ),
         Reason::Retrying => act(
             "Something failed that time or somebody else can heal; it is tried again, at the latest after five minutes.",
-            "Do what the message says: a missing account, permission, namespace or registry is named there. Nothing has to be restarted.",
+            "Do what the message says: a missing account, permission, namespace or registry is named there; colliding objects are deleted, or taken over with annotation oxolm.dev/adopt. Nothing has to be restarted.",
         ),
         Reason::Blocked => act(
             "What the spec asks for cannot be done, and trying again would not help.",
@@ -171,7 +171,7 @@ pub const fn meaning(reason: Reason) -> Meaning {
         ),
         Reason::NotWatched => act(
             "oxolm may not watch some of the kinds that are installed, so a change of theirs is seen later.",
-            "Add the kinds to the chart's watchedKinds, if it matters.",
+            "If it matters, add the kinds to the chart's watchedKinds; Secrets, which the chart refuses there, are watched as the service account where it may list and watch them in their namespace.",
         ),
         Reason::SeveralWarnings => act(
             "More than one kind of warning; the message has each.",

@@ -2,6 +2,7 @@
 
 use crate::api::ClusterExtensionStatus;
 use crate::api::condition::{Condition, ConditionStatus, ConditionType, Reason};
+use crate::status::news::News;
 use crate::version::release::BundleVersion;
 
 /// A change that somebody may wait for.
@@ -50,16 +51,21 @@ pub fn of_extension(
     after: &ClusterExtensionStatus,
 ) -> Vec<Transition> {
     let mut transitions = between(&before.conditions, &after.conditions);
-    let is_bundle = |one: &Transition| matches!(one.reason.as_str(), "Installed" | "Upgraded");
+    let is_bundle = |one: &Transition| {
+        [News::Installed, News::Upgraded]
+            .iter()
+            .any(|news| one.reason == news.as_str())
+    };
     if transitions.iter().any(is_bundle) {
         // Who is told that it is installed knows that it has rolled out and is available.
-        transitions.retain(|one| !matches!(one.reason.as_str(), "Succeeded" | "Available"));
+        let known = [Reason::Succeeded.as_str(), News::Available.as_str()];
+        transitions.retain(|one| !known.contains(&one.reason.as_str()));
     }
     let (from, to) = (version(before), version(after));
     if from.zip(to).is_some_and(|(from, to)| to < from) {
         let upgrades = transitions.iter_mut();
-        for transition in upgrades.filter(|transition| transition.reason == "Upgraded") {
-            "RolledBack".clone_into(&mut transition.reason);
+        for transition in upgrades.filter(|one| one.reason == News::Upgraded.as_str()) {
+            News::RolledBack.as_str().clone_into(&mut transition.reason);
         }
     }
     transitions
@@ -89,9 +95,11 @@ fn told(kind: ConditionType, before: Option<&Condition>, after: &Condition) -> O
     let reworded = before.is_some_and(|before| before.message != after.message);
     let (told, weight, reason) = match kind {
         ConditionType::Installed => match before.map(|before| before.status.as_str()) {
-            Some("True") if is(ConditionStatus::True) => (reworded, Weight::Normal, "Upgraded"),
-            _ if is(ConditionStatus::True) => (changed, Weight::Normal, "Installed"),
-            Some("True") => (changed, Weight::Warning, "NotInstalled"),
+            Some("True") if is(ConditionStatus::True) => {
+                (reworded, Weight::Normal, News::Upgraded.as_str())
+            }
+            _ if is(ConditionStatus::True) => (changed, Weight::Normal, News::Installed.as_str()),
+            Some("True") => (changed, Weight::Warning, News::NotInstalled.as_str()),
             _ => return None,
         },
         ConditionType::Progressing => {
@@ -103,8 +111,8 @@ fn told(kind: ConditionType, before: Option<&Condition>, after: &Condition) -> O
             before.map(|before| before.status.as_str()),
             is(ConditionStatus::True),
         ) {
-            (Some("True"), false) => (changed, Weight::Warning, "Unavailable"),
-            (_, true) => (changed, Weight::Normal, "Available"),
+            (Some("True"), false) => (changed, Weight::Warning, News::Unavailable.as_str()),
+            (_, true) => (changed, Weight::Normal, News::Available.as_str()),
             _ => return None,
         },
         ConditionType::Serving => {
@@ -118,16 +126,16 @@ fn told(kind: ConditionType, before: Option<&Condition>, after: &Condition) -> O
                 changed,
                 weight,
                 if is(ConditionStatus::True) {
-                    "Serving"
+                    News::Serving.as_str()
                 } else {
-                    "NotServing"
+                    News::NotServing.as_str()
                 },
             )
         }
         ConditionType::Resolved if is(ConditionStatus::True) => return None,
         ConditionType::Resolved => (changed, Weight::Warning, after.reason.as_str()),
         ConditionType::Deprecated if is(ConditionStatus::True) => {
-            (changed || reworded, Weight::Warning, "Deprecated")
+            (changed || reworded, Weight::Warning, after.reason.as_str())
         }
         ConditionType::Warnings => (changed || reworded, Weight::Warning, after.reason.as_str()),
         _ => return None,

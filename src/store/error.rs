@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::CONFIGS_LABEL;
-use super::unpack::UnpackError;
+use super::unpacked::UnpackError;
 use crate::error::{Classify, Disposition};
 use crate::oci::digest::Digest;
 

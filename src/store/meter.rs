@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io::{self, Read};
 
-use super::unpack::Limits;
+use super::limits::Limits;
 
 /// The most bytes of headers before one entry: long names and extended attributes of real archives stay far below.
 pub(super) const MAX_HEADER_BYTES: u64 = 2 << 20;

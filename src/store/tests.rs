@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use proptest::prelude::*;
 use tar::{Builder, EntryType, Header};
 
-use super::unpack::LinkProblem;
+use super::unpacked::LinkProblem;
 use super::wanted::MAX_ROUNDS;
 use super::*;
 use crate::error::chain;

@@ -17,143 +17,19 @@ use tar::{Archive, EntryType};
 
 use super::checksum::Summing;
 use super::layer::{Unsupported, decompress};
+use super::limits::{KEPT_BYTES, Limits};
 use super::meter::{Compressed, MAX_HEADER_BYTES, Meter, Uncompressed};
 use super::tree::{Kind, Node, Parts, PathError, Tree, clean};
+use super::unpacked::{Content, Finished, LinkProblem, PathProblem, UnpackError, disk};
 use super::write::Writer;
 use super::{FileDescription, Wanted};
 
-/// What there is too much of when [`Limits::kept_bytes`] is exceeded.
-pub(super) const KEPT_BYTES: &str = "bytes of files";
 /// The prefix of names that take away.
 const WHITEOUT: &str = ".wh.";
 /// The name that takes away all that lower layers put into its directory.
 const OPAQUE: &str = ".wh..wh..opq";
 /// The prefix of names that only some storage drivers understand.
 const WHITEOUT_META: &str = ".wh..wh.";
-
-/// How much may be unpacked of one image.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Entries of all layers together. The largest base images have some 100,000.
-    pub entries: u64,
-    /// Bytes of files that are kept. The largest catalog known has some 300 MB.
-    pub kept_bytes: u64,
-    /// Uncompressed bytes of all layers together.
-    pub uncompressed_bytes: u64,
-    /// Uncompressed bytes per compressed byte; repetitive YAML reaches 100.
-    pub expansion_ratio: u64,
-    /// Uncompressed bytes that are free of the ratio, so that small archives may be as repetitive as they like.
-    pub expansion_grace_bytes: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            entries: 500_000,
-            kept_bytes: 4 << 30,
-            uncompressed_bytes: 16 << 30,
-            expansion_ratio: 600,
-            expansion_grace_bytes: 256 << 20,
-        }
-    }
-}
-
-/// A layer that cannot be, or must not be, unpacked.
-#[derive(Debug, thiserror::Error)]
-pub enum UnpackError {
-    /// The bytes are not a (compressed) archive, or end too early.
-    #[error("cannot read layer {layer}")]
-    Read {
-        /// Which layer, counted from 1.
-        layer: usize,
-        /// Why.
-        source: io::Error,
-    },
-    /// A compression that is not supported.
-    #[error(
-        "layer {layer} is compressed with {compression}, which is not supported: use gzip, zstd or none"
-    )]
-    Compression {
-        /// Which layer, counted from 1.
-        layer: usize,
-        /// Its compression.
-        compression: &'static str,
-    },
-    /// More than the limits allow.
-    #[error("layer {layer} exceeds the limit of {limit} {what}")]
-    Limit {
-        /// Which layer, counted from 1.
-        layer: usize,
-        /// What there is too much of.
-        what: &'static str,
-        /// How much there may be.
-        limit: u64,
-    },
-    /// An entry whose path leads nowhere or out of the image.
-    #[error("layer {layer}: entry {name:?} {problem}")]
-    Path {
-        /// Which layer, counted from 1.
-        layer: usize,
-        /// The entry.
-        name: String,
-        /// What is wrong with its path.
-        problem: PathProblem,
-    },
-    /// An entry that is no file, link or directory.
-    #[error("layer {layer}: refusing entry {name:?}: it is a {kind}")]
-    Kind {
-        /// Which layer, counted from 1.
-        layer: usize,
-        /// The entry.
-        name: String,
-        /// What it is.
-        kind: &'static str,
-    },
-    /// A link that leads nowhere, to a directory, or out of the image.
-    #[error("link {name:?} {problem}")]
-    Link {
-        /// The link.
-        name: String,
-        /// What is wrong with it.
-        problem: LinkProblem,
-    },
-    /// The disk does not take it.
-    #[error("cannot write to {}", path.display())]
-    Disk {
-        /// The staging directory, or the file that is wanted.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-/// What is wrong with the path of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(transparent)]
-pub struct PathProblem(pub(super) PathError);
-
-/// What is wrong with a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LinkProblem {
-    /// Its path.
-    #[error(transparent)]
-    Path(PathProblem),
-    /// Its target does not exist.
-    #[error("leads to nothing in the image")]
-    Dangling,
-    /// Its target is a directory.
-    #[error("leads to a directory")]
-    Directory,
-}
-
-/// How unpacking ended.
-#[derive(Debug)]
-pub(super) enum Finished {
-    /// The wanted files are written; by path below the root.
-    Tree(BTreeMap<String, FileDescription>),
-    /// Links lead to these paths, which were not kept.
-    Elsewhere(BTreeSet<String>),
-}
 
 /// Applies layers.
 pub(super) struct Unpacker<'a> {
@@ -168,13 +44,6 @@ pub(super) struct Unpacker<'a> {
     meter: Rc<Meter<'a>>,
     files: u64,
     elsewhere: BTreeSet<String>,
-}
-
-/// A numbered file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Content {
-    pub(super) number: u64,
-    pub(super) description: FileDescription,
 }
 
 impl<'a> Unpacker<'a> {
@@ -477,9 +346,4 @@ fn kind_name(kind: EntryType) -> &'static str {
         EntryType::Fifo => "named pipe",
         _ => "file of an unknown kind",
     }
-}
-
-pub(super) fn disk(path: &Path) -> impl FnOnce(io::Error) -> UnpackError {
-    let path = path.to_owned();
-    move |source| UnpackError::Disk { path, source }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::tree::{Kind, Node, Parts, Tree};
-use super::unpack::{Content, Finished, LinkProblem, PathProblem, UnpackError, disk};
+use super::unpacked::{Content, Finished, LinkProblem, PathProblem, UnpackError, disk};
 use super::{FileDescription, Wanted};
 
 /// Writes a tree to disk.

@@ -10,6 +10,7 @@
     reason = "the fake hands out a client that talks to it"
 )]
 
+mod chance;
 mod faults;
 mod fields;
 mod kinds;
@@ -26,7 +27,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tower::service_fn;
 
-use faults::Disturbance;
+use chance::Disturbance;
 pub(crate) use faults::Wire;
 use objects::{Event, Failure, State};
 
@@ -241,11 +242,11 @@ impl ApiServer {
         let line = call.line();
         let refusal = state.refusal(&call.user, &line);
         let result = match state.disturbance(&line) {
-            Some(Disturbance::NotDone) => Err(faults::failure()),
+            Some(Disturbance::NotDone) => Err(chance::failure()),
             Some(Disturbance::AnswerLost) => {
                 // What would have been answered is nobody's to know.
                 drop(refusal.map_or_else(|| state.call(&call), Err));
-                Err(faults::failure())
+                Err(chance::failure())
             }
             None => refusal.map_or_else(|| state.call(&call), Err),
         };

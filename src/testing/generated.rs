@@ -15,6 +15,7 @@ use crate::api::crd;
 use crate::api::policy::{Settings, policies};
 use crate::metrics::{self, Metric};
 use crate::status::meaning::{Meaning, meaning};
+use crate::status::news::News;
 use crate::testing::{errors, values};
 
 /// The variable that makes the test write.
@@ -58,8 +59,8 @@ fn generated() -> Vec<(String, String)> {
 
 /// The reasons of conditions for people, the ones that ask for something first.
 fn conditions() -> String {
-    let mut text = "# Conditions\n\n\
-        What the reasons of conditions on ClusterCatalogs, ClusterExtensions and ClusterObjectSets mean. A condition's\n\
+    let mut text = "# Conditions and Events\n\n\
+        What the reasons of conditions and Events on ClusterCatalogs, ClusterExtensions and ClusterObjectSets mean. A condition's\n\
         message has the details; `oxolm status` shows what is wrong first, with the next thing to do.\n\n\
         ## Something to do\n\n| reason | cause | what to do |\n|---|---|---|\n"
         .to_owned();
@@ -81,6 +82,17 @@ fn conditions() -> String {
         if remedy.is_none() {
             _ = writeln!(text, "| `{name}` | {cause} |");
         }
+    }
+    text.push_str(
+        "\n## Events\n\n\
+        A change of condition that somebody may wait for is an Event as well, with the condition's reason and message.\n\
+        Events also tell what follows. Metric `olm_transitions_total` counts all of them, by kind and reason.\n\n\
+        | reason | meaning | what to do |\n|---|---|---|\n",
+    );
+    for news in News::ALL {
+        let Meaning { cause, remedy } = news.meaning();
+        let remedy = remedy.unwrap_or_default();
+        _ = writeln!(text, "| `{}` | {cause} | {remedy} |", news.as_str());
     }
     text
 }

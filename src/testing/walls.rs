@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the ground up. A room may name rooms of lower storeys; on the ground floor also its neighbours.
 const STOREYS: &[&[&str]] = &[
-    &["error", "metrics", "name", "oci", "version", "api"],
+    &["error", "metrics", "oci", "version", "api"],
     &["fbc"],
     &["resolve", "bundle"],
     &["render", "preflight", "upgradeable"],

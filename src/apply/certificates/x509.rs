@@ -154,7 +154,7 @@ pub(super) fn authorities(pem: &[u8], now: Timestamp) -> Vec<Authority> {
         .filter_map(|block| {
             let certificate = block.parse_x509().ok()?; // As above.
             let (issued, expires) = validity(&certificate);
-            (certificate.is_ca() && now < expires).then(|| Authority {
+            (certificate.is_ca() && holds(issued, expires, now)).then(|| Authority {
                 pem: pem_of(&block.contents),
                 issued,
                 expires,
@@ -178,7 +178,8 @@ pub(super) fn usable(
     let (issued, expires) = validity(&certificate);
     let key = KeyPair::from_pem(std::str::from_utf8(key).ok()?).ok()?; // As above.
     let is_pair = certificate.public_key().subject_public_key.data == key.der_bytes();
-    if !is_pair || now >= expires || !hosts.iter().all(|host| is_for(&certificate, host)) {
+    let is_for_all = hosts.iter().all(|host| is_for(&certificate, host));
+    if !is_pair || !is_for_all || !holds(issued, expires, now) {
         return None;
     }
     let authority = bundle
@@ -250,6 +251,12 @@ fn validity(certificate: &X509Certificate<'_>) -> (Timestamp, Timestamp) {
     )
 }
 
+/// Whether a caller takes it at `now`: one that was made while the clock was wrong may not be valid yet.
+fn holds(issued: Timestamp, expires: Timestamp, now: Timestamp) -> bool {
+    let begins = issued.saturating_sub(BACKDATED).unwrap_or(issued); // A time is taken away: it cannot fail.
+    begins <= now && now < expires
+}
+
 /// One certificate as PEM, always written in the same way.
 fn pem_of(der: &[u8]) -> String {
     use base64::Engine as _;
@@ -298,6 +305,10 @@ mod tests {
         assert_eq!(check(certificate, "", &hosts(), now()), None);
         assert_eq!(check("", &made.key, &hosts(), now()), None);
         assert_eq!(check(certificate, &made.key, &hosts(), now() + LIFE), None);
+        assert_eq!(
+            check(certificate, &made.key, &hosts(), now() - BACKDATED * 2),
+            None
+        );
         let stranger = make(&hosts(), now()).unwrap();
         assert_eq!(
             check(&stranger.certificate, &stranger.key, &hosts(), now()),
@@ -314,6 +325,7 @@ mod tests {
         };
         assert_eq!(authorities(authority.pem.as_bytes(), now()).len(), 1);
         assert_eq!(authorities(pem.as_bytes(), now() + LIFE), []);
+        assert_eq!(authorities(pem.as_bytes(), now() - BACKDATED * 2), []);
         assert_eq!(authorities(b"nothing", now()), []);
         assert_eq!(
             authorities(

@@ -9,6 +9,19 @@ use crate::api::object::ObjectKey;
 use crate::identity::request::{self, Deletion};
 use crate::revision::collision::controller_of;
 
+/// Whether a CRD has resources that are not its revision's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    /// It has none.
+    Unused,
+    /// It has some.
+    Used,
+    /// It has resources, whosever, and no webhook that converts them.
+    Unreadable,
+    /// The account may not look.
+    Unknown,
+}
+
 impl Objects<'_> {
     /// Deletes an object as it was read; that it changed meanwhile is left to the next pass.
     ///
@@ -86,16 +99,16 @@ impl Objects<'_> {
     }
 
     /// Whether there are objects of the kind that a CRD defines, beside those of this revision, of which it has at most
-    /// `own`; none when the account may not look.
+    /// `own`.
     ///
     /// # Errors
     /// When the API server did not say.
-    pub async fn has_resources(
+    pub async fn usage(
         &self,
         crd: &ObjectKey,
         live: &Value,
         own: usize,
-    ) -> Result<Option<bool>, ObjectError> {
+    ) -> Result<Usage, ObjectError> {
         let text = |pointer| live.pointer(pointer).and_then(Value::as_str);
         let versions = live.pointer("/spec/versions").and_then(Value::as_array);
         let mut served = versions.into_iter().flatten().filter(|version| {
@@ -111,7 +124,7 @@ impl Objects<'_> {
         let (Some(group), Some(plural), Some(version)) =
             (text("/spec/group"), text("/spec/names/plural"), version)
         else {
-            return Ok(None);
+            return Ok(Usage::Unknown);
         };
         let path = request::path(group, version, None, plural);
         let limit = u32::try_from(own).unwrap_or(u32::MAX).saturating_add(1);
@@ -125,11 +138,13 @@ impl Objects<'_> {
                 let next = list.pointer("/metadata/continue").and_then(Value::as_str);
                 let has_more = next.is_some_and(|next| !next.is_empty());
                 let is_used = has_more || items.into_iter().flatten().any(is_anothers);
-                Ok(Some(is_used))
+                Ok(if is_used { Usage::Used } else { Usage::Unused })
             }
-            Err(error) if error.is_forbidden() => Ok(None),
+            Err(error) if error.is_forbidden() => Ok(Usage::Unknown),
             // Not served (any more): nothing can be there that anybody could see.
-            Err(error) if error.is_not_found() => Ok(Some(false)),
+            Err(error) if error.is_not_found() => Ok(Usage::Unused),
+            // Only what is stored is converted.
+            Err(error) if error.is_failed_conversion() => Ok(Usage::Unreadable),
             Err(source) => Err(failed(crd, Step::Count, source)),
         }
     }

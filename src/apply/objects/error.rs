@@ -2,7 +2,8 @@
 
 use crate::api::object::ObjectKey;
 use crate::apply::discovery::DiscoveryError;
-use crate::error::{Classify, Disposition};
+use crate::error::{Classify, Disposition, chain};
+use crate::identity::impersonation;
 use crate::identity::request::RequestError;
 
 /// Something could not be done to one object. The texts are the reference's.
@@ -74,17 +75,43 @@ impl Classify for ObjectError {
 }
 
 impl ObjectError {
-    /// Whether the account lacks the right.
-    pub fn is_forbidden(&self) -> bool {
+    /// What was said to the request, where one was answered otherwise than hoped.
+    fn answer(&self) -> Option<&RequestError> {
         match self {
-            Self::Request { source, .. } => source.is_forbidden(),
+            Self::Request { source, .. } => Some(source),
             Self::Discover { .. }
             | Self::UnknownKind { .. }
             | Self::Leaving { .. }
             | Self::Certificate { .. }
-            | Self::Restless { .. } => false,
+            | Self::Restless { .. } => None,
         }
     }
+
+    /// Whether the account lacks the right.
+    pub fn is_forbidden(&self) -> bool {
+        self.answer().is_some_and(RequestError::is_forbidden)
+    }
+
+    /// Whether nobody may act as the account: then no request gets through.
+    pub fn is_unimpersonated(&self) -> bool {
+        self.answer().is_some_and(impersonation::is_refused)
+    }
+
+    /// Whether a conversion webhook does not answer: then no request about a custom resource gets through.
+    pub fn is_failed_conversion(&self) -> bool {
+        self.answer()
+            .is_some_and(RequestError::is_failed_conversion)
+    }
+}
+
+/// Everything that could not be done, one object a line.
+pub fn texts(errors: &[ObjectError]) -> String {
+    // Who may not act as the account may not for any object: once says it all.
+    let unimpersonated = errors.iter().filter(|error| error.is_unimpersonated());
+    let others = errors.iter().filter(|error| !error.is_unimpersonated());
+    let told = unimpersonated.take(1).chain(others);
+    let texts: Vec<String> = told.map(|error| chain(error)).collect();
+    texts.join("\n")
 }
 
 /// A request about one object.

@@ -42,7 +42,7 @@ impl Fixture {
         };
         let content = json!(manifests).to_string();
         self.preflight
-            .check(&asking, &account, &content, manifests)
+            .check(&asking, &account, &content, manifests, &[])
             .await
     }
 
@@ -159,6 +159,29 @@ async fn an_authorizer_that_lists_nothing_is_asked_about_each_thing() {
         !asked.iter().any(|line| line.ends_with(ACCESS)),
         "{asked:?}"
     );
+}
+
+#[tokio::test]
+async fn an_account_that_may_not_ask_about_itself_is_asked_about() {
+    let fixture = Fixture::new();
+    let all = ["create", "get", "patch", "delete"].map(|verb| format!("{verb} configmaps"));
+    let allowed = all.each_ref().map(String::as_str);
+    fixture.server.set_incomplete(&allowed);
+    fixture.server.forbid("n:a", RULES);
+    fixture.check(&[config_map("n")]).await.unwrap();
+    let (_delete, others) = allowed.split_last().unwrap();
+    fixture.server.set_incomplete(others);
+    let error = fixture.check(&[config_map("m")]).await.unwrap_err();
+    assert!(error.ends_with("Verbs:[delete]"), "{error}");
+}
+
+#[tokio::test]
+async fn that_nobody_may_act_as_the_account_is_no_answer() {
+    let fixture = Fixture::new();
+    let refused = r#"serviceaccounts "a" is forbidden: User "u" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "n""#;
+    fixture.server.fail_with(RULES, 403, refused);
+    let error = fixture.check(&[config_map("n")]).await.unwrap_err();
+    assert!(error.contains(refused), "{error}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -15,11 +16,24 @@ use crate::apply::secrets;
 use crate::apply::secrets::handover::Given;
 use crate::identity::request::{self, RequestError, path};
 use crate::revision::Revision;
+use crate::revision::marks::owned_by;
 use crate::revision::name::label_value;
 use crate::revision::pack::Packed;
+use crate::revision::plan::Desired;
 
 /// How often a Secret is made anew in one pass.
 const PLACED: usize = 3;
+
+/// Whether an object of a `ClusterObjectSet` stands in this Secret.
+fn refers_to(set: &Value, secret: &str) -> bool {
+    let mut objects = list(set, "/spec/phases").flat_map(|phase| list(phase, "/objects"));
+    objects.any(|object| object.pointer("/ref/name").and_then(Value::as_str) == Some(secret))
+}
+
+fn list<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    let list = value.pointer(pointer).and_then(Value::as_array);
+    list.into_iter().flatten()
+}
 
 impl Revisions<'_> {
     /// Creates the Secrets of revision `name`, without owner; returns the names of those that were not there.
@@ -39,6 +53,38 @@ impl Revisions<'_> {
             }
         }
         Ok(made)
+    }
+
+    /// Makes the Secrets of the newest revision again, whose content is as desired: as after a restore without them. Of those
+    /// only that it refers to: another version of oxolm may have packed it.
+    pub(super) async fn put_back(
+        &self,
+        newest: &Revision,
+        desired: &Desired,
+    ) -> Result<(), RevisionError> {
+        let failed = |source| RevisionError::PutBack {
+            name: newest.name.clone(),
+            source,
+        };
+        let url = path(GROUP, VERSION, None, PLURAL);
+        let live = request::get(self.client, &url, &newest.name).await;
+        // One that is on its way out gets nothing that nobody would take away again.
+        let Some(live) = live.map_err(failed)?.filter(|live| {
+            let metadata = metadata_of(live);
+            metadata.uid.as_deref() == Some(&newest.uid) && metadata.deletion_timestamp.is_none()
+        }) else {
+            return Ok(());
+        };
+        let mut secrets = self.packed(&newest.name, desired)?.secrets;
+        secrets.retain(|secret| refers_to(&live, &secret.name_any()));
+        for secret in &mut secrets {
+            let owner = owned_by(&newest.name, &newest.uid);
+            secret.metadata.owner_references = Some(vec![owner]);
+        }
+        match self.place(&newest.name, &secrets).await {
+            Err(RevisionError::Create { source, .. }) => Err(failed(source)),
+            placed => placed.map(|_made| ()),
+        }
     }
 
     /// Whether it was made; else it was there, and is what its name says unless somebody else made it.
@@ -117,9 +163,8 @@ impl Revisions<'_> {
         made: &[String],
         taken_by: &Value,
     ) -> Result<(), RevisionError> {
-        let taken_by = taken_by.to_string();
         let url = path("", "v1", Some(self.system_namespace), "secrets");
-        for secret in made.iter().filter(|secret| !taken_by.contains(*secret)) {
+        for secret in made.iter().filter(|secret| !refers_to(taken_by, secret)) {
             request::delete(self.client, &url, secret, &DeleteParams::default())
                 .await
                 .map_err(|source| RevisionError::Create {

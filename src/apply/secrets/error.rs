@@ -4,6 +4,7 @@ use crate::api::keys;
 use crate::api::object::InvalidObject;
 use crate::error::{Classify, Disposition, Reason};
 use crate::identity::request::RequestError;
+use crate::revision::SECRET_IS_MISSING;
 use crate::revision::pack::UnpackError;
 
 /// Objects that could not be read. The texts are the reference's.
@@ -21,7 +22,9 @@ pub enum ContentError {
         source: RequestError,
     },
     /// A Secret is not there.
-    #[error("resolving ref in phase {phase:?}: getting Secret {secret}: not found")]
+    #[error(
+        "resolving ref in phase {phase:?}: getting Secret {secret}: not found: {SECRET_IS_MISSING}"
+    )]
     NotFound {
         /// The phase.
         phase: String,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::{Classify as _, Disposition, chain};
-use crate::revision::Account;
+use crate::revision::{Account, SECRET_IS_MISSING};
 use crate::testing::api_server::ApiServer;
 
 fn secret(namespace: &str, name: &str, revision: &str, immutable: bool) -> Value {
@@ -81,7 +81,7 @@ async fn what_must_not_or_cannot_be_read_is_told_without_quoting_it() {
     server.fail_next("GET /api/v1/namespaces/n/secrets/failing", 500);
     let phase = "resolving ref in phase \"p\": ";
     for (reference, expected, is_retried) in [
-        (to("system", "none", "good"), format!("{phase}getting Secret system/none: not found"), true),
+        (to("system", "none", "good"), format!("{phase}getting Secret system/none: not found: {SECRET_IS_MISSING}"), true),
         (to("n", "failing", "good"), format!("{phase}getting Secret n/failing: the test wants this to fail"), true),
         (to("system", "s", "none"), format!("{phase}key \"none\" not found in Secret system/s"), true),
         (

@@ -35,10 +35,10 @@ pub(super) struct Check {
 pub(super) fn run(arguments: &Check) -> anyhow::Result<Answer> {
     let installation = &arguments.installation;
     let account = installation.account(&arguments.service_account)?;
-    let bundle = installation.bundle(&arguments.bundle);
+    let cluster = installation.catalogs.live.connect()?;
+    let bundle = installation.bundle(&arguments.bundle, Some(&cluster));
     let mut verdict = Answer::Yes;
     let read = answer(bundle, |bundle| {
-        let cluster = installation.catalogs.live.connect()?;
         let lacks = cluster.ask(|client| lacks(client, account.clone(), &bundle))?;
         let text = match lacks {
             Some(lacks) => {
@@ -82,7 +82,7 @@ async fn lacks(
         discovery: &Discovery::new(client.clone()),
         accounts: &accounts,
     };
-    let lack = match asking.lack(&account, &bundle.manifests).await {
+    let lack = match asking.lack(&account, &bundle.manifests, &[]).await {
         Ok(mut lack) => {
             let check = CrdUpgradeCheck {
                 own: &client,
@@ -122,6 +122,7 @@ mod tests {
                 crds: Vec::new(),
                 others: Vec::new(),
             },
+            certificates: None,
             manifests: vec![config_map],
         }
     }

@@ -6,13 +6,15 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::super::catalogs::Catalogs;
-use super::super::objects::{Certificates, refusal};
+use super::super::cluster::{Cluster, ClusterOptions};
+use super::super::objects::{Certificates, Maker, refusal};
 use super::super::source::Sources;
 use super::*;
 use crate::bundle::RegistryV1;
 use crate::preflight::permissions::{HeldRules, LiveRoles, Rule, built_in, live_rules, needs};
 use crate::render::{Provider, RenderOptions, conformance, render};
 use crate::revision::Account;
+use crate::testing::api_server::ApiServer;
 use crate::testing::conformance::{Score, Set};
 
 /// The samples are bundles that everybody has.
@@ -29,7 +31,7 @@ fn arguments(sources: &[&str]) -> Generate {
         installation: Installation {
             namespace: "hello".into(),
             config: None,
-            certificates: Certificates::SelfSigned,
+            certificates: Maker::Auto,
             catalogs: Catalogs::default(),
             sources: Sources::default(),
         },
@@ -101,13 +103,58 @@ fn a_bundle_in_one_namespace_takes_roles_there_and_its_definitions_stay() {
     insta::assert_snapshot!(generate(&arguments).unwrap());
 }
 
-#[test]
-fn who_makes_certificates_decides_what_is_taken() {
+/// A bundle with a webhook.
+fn hooked() -> tempfile::TempDir {
     let webhook = json!({
         "type": "ValidatingAdmissionWebhook", "generateName": "things.g", "deploymentName": "things",
         "admissionReviewVersions": ["v1"], "sideEffects": "None", "rules": [],
     });
-    let directory = bundle_with("AllNamespaces", &json!([]), &json!([webhook]));
+    bundle_with("AllNamespaces", &json!([]), &json!([webhook]))
+}
+
+#[test]
+fn the_cluster_that_is_asked_says_who_makes_certificates() {
+    let directory = hooked();
+    let source = directory.path().display().to_string();
+    let mut arguments = arguments(&[&source]);
+    let server = ApiServer::new();
+    let cluster = Cluster::of_test(|| server.client());
+    let mut made = |makers: Maker, cluster: Option<&Cluster>| {
+        arguments.installation.certificates = makers;
+        arguments.installation.bundle(&source, cluster).unwrap()
+    };
+    let certificates = made(Maker::Auto, None).certificates;
+    assert_eq!(certificates, Some(Provider::SelfSigned));
+    let certificates = made(Maker::Auto, Some(&cluster)).certificates;
+    assert_eq!(certificates, Some(Provider::SelfSigned));
+    server.add(&json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "certificates.cert-manager.io"},
+        "spec": {"group": "cert-manager.io", "scope": "Namespaced",
+            "names": {"kind": "Certificate", "plural": "certificates"},
+            "versions": [{"name": "v1", "served": true, "storage": true}]},
+    }));
+    let bundle = made(Maker::Auto, Some(&cluster));
+    assert_eq!(bundle.certificates, Some(Provider::CertManager));
+    assert!(
+        (bundle.manifests.iter()).any(|object| object["kind"] == "Issuer"),
+        "{:?}",
+        bundle.manifests
+    );
+    let known = Maker::Known(Certificates::SelfSigned);
+    let certificates = made(known, Some(&cluster)).certificates;
+    assert_eq!(certificates, Some(Provider::SelfSigned));
+    server.requests();
+    let plain = arguments
+        .installation
+        .bundle(&sample("1.0.0"), Some(&cluster));
+    assert_eq!(plain.unwrap().certificates, None);
+    assert_eq!(server.requests(), Vec::<String>::new());
+}
+
+#[test]
+fn who_makes_certificates_decides_what_is_taken() {
+    let directory = hooked();
     let source = directory.path().display().to_string();
     let mut arguments = arguments(&[&source]);
     for (certificates, expected) in [
@@ -115,7 +162,7 @@ fn who_makes_certificates_decides_what_is_taken() {
         (Certificates::ServiceCa, vec![]),
         (Certificates::CertManager, vec!["certificates", "issuers"]),
     ] {
-        arguments.installation.certificates = certificates;
+        arguments.installation.certificates = Maker::Known(certificates);
         let text = generate(&arguments).unwrap();
         let found: Vec<_> = ["secrets", "certificates", "issuers"]
             .into_iter()
@@ -124,6 +171,11 @@ fn who_makes_certificates_decides_what_is_taken() {
             })
             .collect();
         assert_eq!(found, expected, "{certificates:?}\n{text}");
+        let maker = Provider::from(certificates);
+        let comment = format!(
+            "# The certificates of webhooks are taken to be made as with --certificates {maker}.\n"
+        );
+        assert!(text.contains(&comment), "{text}");
         assert!(text.contains("validatingwebhookconfigurations"), "{text}");
     }
 }
@@ -240,7 +292,7 @@ fn judge(bundle: Bundle) -> Result<(), String> {
 fn generated_roles_are_enough_and_none_of_their_rules_can_go() {
     for version in ["1.0.0", "1.1.0", "2.0.0"] {
         let arguments = arguments(&[&sample(version)]);
-        let bundle = arguments.installation.bundle(&arguments.bundles[0]);
+        let bundle = arguments.installation.bundle(&arguments.bundles[0], None);
         judge(bundle.unwrap()).unwrap();
     }
     let Some(set) = Set::open("oracle/render") else {
@@ -264,7 +316,14 @@ fn generated_roles_are_enough_and_none_of_their_rules_can_go() {
             let rendered = render(&loaded, &options).unwrap();
             let mut manifests = rendered.objects;
             manifests.extend(rendered.secrets);
-            score.count(row.id(), judge(Bundle { loaded, manifests }));
+            score.count(
+                row.id(),
+                judge(Bundle {
+                    loaded,
+                    certificates: Some(certificates),
+                    manifests,
+                }),
+            );
         }
     }
     score.finish();
@@ -308,4 +367,9 @@ fn a_package_is_looked_up_in_the_catalogs() {
     let error = generate(&arguments(&["hello-operator"])).unwrap_err();
     let expected = "hello-operator is no file, directory or image, and to look it up as a package takes --catalog or --cluster";
     assert_eq!(error.to_string(), expected);
+    // A context alone says that a cluster is asked: here there is none of that name.
+    let mut elsewhere = arguments(&["hello-operator"]);
+    elsewhere.installation.catalogs.live = ClusterOptions::of_context(Some("nowhere"));
+    let error = generate(&elsewhere).unwrap_err();
+    assert_ne!(error.to_string(), expected);
 }

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::oci::digest::Digest;
 use crate::oci::manifest::{Descriptor, ImageManifest, Manifest, Platform, labels};
 use crate::registry::build::BuiltImage;
-use crate::store::unpack::Limits;
+use crate::store::limits::Limits;
 use crate::store::{Added, ContentStore, UnpackedImage, Wanted};
 
 /// The file that marks a layout.

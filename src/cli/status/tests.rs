@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::api::keys;
 
 fn extension(name: &str, status: &Value) -> ClusterExtension {
     serde_json::from_value(json!({
@@ -23,6 +24,39 @@ fn printed(print: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
     String::from_utf8(out).unwrap()
 }
 
+/// A revision of the extensions of this file that succeeded, installed as `n/NAME`.
+fn succeeded(name: &str) -> ClusterObjectSet {
+    serde_json::from_value(json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": "x-1", "uid": "2",
+            "annotations": {keys::SERVICE_ACCOUNT_NAME: name, keys::SERVICE_ACCOUNT_NAMESPACE: "n"},
+            "ownerReferences": [{"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "name": "x",
+                "uid": "1", "controller": true}]},
+        "spec": {"revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent", "phases": []},
+        "status": {"conditions": [condition("Succeeded", "True", "Succeeded", "done")]},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn the_account_in_use_is_that_of_the_revision_then_that_of_the_spec() {
+    let unnamed = extension("x", &json!({}));
+    let mut named = extension("x", &json!({}));
+    named.spec.service_account = serde_json::from_value(json!({"name": "b"})).unwrap();
+    let account = |extension: &ClusterExtension, sets: &[ClusterObjectSet]| {
+        let overview = overview::extension(extension);
+        described(&(extension.clone(), overview), sets)["account"].clone()
+    };
+    assert_eq!(account(&unnamed, &[]), Value::Null);
+    assert_eq!(account(&named, &[]), "n/b");
+    assert_eq!(account(&named, &[succeeded("a")]), "n/a");
+    assert_eq!(account(&unnamed, &[succeeded("a")]), "n/a");
+    let overview = overview::extension(&named);
+    let text = printed(|out| print_one((&named, &overview), &[], &[], out));
+    let first = text.lines().next();
+    assert_eq!(first, Some("x: not looked at, by service account n/b"));
+}
+
 #[test]
 fn what_is_wrong_comes_first() {
     let fine = extension(
@@ -33,13 +67,14 @@ fn what_is_wrong_comes_first() {
             "install": {"bundle": {"name": "p.v1.0.0", "version": "1.0.0"}, "catalog": "c"},
             "availableUpdate": {"version": "2.0.0", "bundle": "p.v2.0.0"}}),
     );
-    let broken = extension(
+    let mut broken = extension(
         "late",
         &json!({"observedGeneration": 1, "conditions": [
             condition("Installed", "False", "Failed", "No bundle installed"),
             condition("Progressing", "True", "Retrying", "service account n/s not found"),
         ]}),
     );
+    broken.spec.service_account = serde_json::from_value(json!({"name": "s"})).unwrap();
     let catalog: ClusterCatalog = serde_json::from_value(json!({
         "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": "c"},
         "spec": {"source": {"type": "Image", "image": {"ref": "r/c:1"}}},
@@ -50,19 +85,19 @@ fn what_is_wrong_comes_first() {
     .unwrap();
     let extensions = sorted(vec![fine, broken], overview::extension);
     let catalogs = sorted(vec![catalog], overview::catalog);
-    insta::assert_snapshot!(printed(|out| tables(&extensions, &catalogs, out)), @r#"
+    insta::assert_snapshot!(printed(|out| tables(&extensions, &catalogs, &[], out)), @r#"
     1 of 2 extensions and 0 of 1 catalogs need somebody
 
-    EXTENSION  VERSION  CATALOG  STATE      UPDATE
-    late                         retrying
-    fine       1.0.0    c        installed  2.0.0
+    EXTENSION  VERSION  CATALOG  ACCOUNT  STATE      UPDATE
+    late                         n/s      retrying
+    fine       1.0.0    c        -        installed  2.0.0
 
     CATALOG  STATE
     c        serving
 
     extension late: retrying
       service account n/s not found
-      → Do what the message says: a missing account, permission, namespace or registry is named there. Nothing has to be restarted.
+      → Do what the message says: a missing account, permission, namespace or registry is named there; colliding objects are deleted, or taken over with annotation oxolm.dev/adopt. Nothing has to be restarted.
     "#);
 }
 
@@ -108,7 +143,7 @@ fn an_extension_is_told_object_by_object() {
     };
     let overview = overview::extension(&extension);
     insta::assert_snapshot!(
-        printed(|out| print_one(&extension, &overview, std::slice::from_ref(&revision), out)), @r#"
+        printed(|out| print_one((&extension, &overview), &[], std::slice::from_ref(&revision), out)), @r#"
     x: installing
 
     extension: installing

@@ -40,9 +40,14 @@ impl Memory {
         self.settled().insert(extension.to_owned(), digest(inputs));
     }
 
+    /// Something is to be done although the inputs are the same.
+    pub(super) fn unsettle(&self, extension: &str) {
+        self.settled().remove(extension);
+    }
+
     /// Forgets a deleted extension.
     pub(super) fn forget(&self, extension: &str) {
-        self.settled().remove(extension);
+        self.unsettle(extension);
         self.tags.forget(extension);
         self.refused.forget(extension);
     }

@@ -9,6 +9,7 @@ use tracing::{info, warn};
 use super::Context;
 use super::content::{Content, ContentError};
 use super::observe::bundle_metadata;
+use super::rights::Before;
 use crate::api::cluster_object_set::CollisionProtection;
 use crate::api::condition::Reason;
 use crate::api::{ClusterExtension, keys};
@@ -109,8 +110,10 @@ impl Wish {
         ) {
             self.check_kubernetes(ctx, &content.min_kube_version)
                 .await?;
-            desired.permissions_gained = self.rights_gained(ctx, &content, warnings).await?;
-            self.check_permissions(ctx, &desired, &content).await?;
+            let before = self.objects_before(ctx).await?;
+            desired.permissions_gained = self.rights_gained(&before, &content, warnings);
+            self.check_permissions(ctx, &desired, &content, &before)
+                .await?;
             desired.crd_findings = self.check_crds(ctx, &content.objects, warnings).await?;
             self.tell_gained(ctx, warnings).await?;
         }
@@ -160,8 +163,10 @@ impl Wish {
         ctx: &Context,
         desired: &Desired,
         content: &Content,
+        before: &Before,
     ) -> Result<(), RolloutError> {
         let objects = [&content.objects[..], &content.secrets].concat();
+        let leaving = before.leaving(&objects);
         let client = ctx.identity.client_for(&self.account)?;
         let asking = Preflighter {
             own: &ctx.client,
@@ -171,7 +176,13 @@ impl Wish {
         };
         let checked = ctx
             .preflight
-            .check(&asking, &self.account, desired.content().as_str(), &objects)
+            .check(
+                &asking,
+                &self.account,
+                &desired.content(),
+                &objects,
+                &leaving,
+            )
             .await;
         let Err(PreflightError::Lacking(mut lack)) = checked else {
             return Ok(checked?);

@@ -9,8 +9,9 @@ use crate::api::condition::{self, ConditionType};
 use crate::api::{ClusterExtension, keys};
 use crate::apply::revisions::Uninstall;
 use crate::error::{Failure, chain};
-use crate::revision::Revision;
+use crate::revision::{Belonging, Revision};
 use crate::status::cluster_extension::{Observed, Outcome};
+use crate::status::news::News;
 use crate::status::transition::{Transition, Weight};
 
 /// The finalizer of `kubectl delete --cascade=orphan`.
@@ -39,7 +40,7 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Op
     let operations = ctx.revisions();
     if extension.finalizers().iter().any(|one| one == ORPHAN) {
         return match operations.let_go(&revisions).await {
-            Ok(()) => release(extension, observed, ctx).await,
+            Ok(()) => leave(extension, News::Orphaned, observed, ctx).await,
             Err(error) => Some(Outcome::Unobserved {
                 failure: Failure::of(&error),
                 observed,
@@ -47,18 +48,16 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Op
         };
     }
     match operations.uninstall(&revisions).await {
-        Ok(Uninstall::Done) => match remove_finalizer(extension, ctx).await {
-            Ok(()) => {
-                let note = "everything that was installed is gone, but for what events of its revisions name";
-                tell(extension, "Uninstalled", note, ctx).await;
-                ctx.memory.forget(&name);
-                None
-            }
-            Err(error) => Some(Outcome::Uninstalling {
-                message: chain(&error),
-                observed,
-            }),
-        },
+        Ok(Uninstall::Done) => {
+            // The garbage collector may have orphaned them before anybody looked.
+            let stays = |one: &Revision| one.belonging == Belonging::Restored && !one.is_deleting;
+            let news = if revisions.iter().any(stays) {
+                News::Orphaned
+            } else {
+                News::Uninstalled
+            };
+            leave(extension, news, observed, ctx).await
+        }
         Ok(Uninstall::Waiting(left)) => Some(Outcome::Uninstalling {
             message: uninstall_message(&revisions, &left),
             observed,
@@ -70,36 +69,39 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Op
     }
 }
 
-/// Lets an extension go whose deletion was asked for with `--cascade=orphan`: its revisions stay, and keep up their
-/// objects, until an extension of the same name and account takes them back.
-async fn release(
+/// Lets an extension go, and tells what becomes of what it installed; `None` when it is gone, or was changed meanwhile:
+/// what it became is on its way, and is looked at then.
+///
+/// Orphaned revisions keep up their objects until an extension of the same name and account takes them back.
+async fn leave(
     extension: &ClusterExtension,
+    news: News,
     observed: Observed,
     ctx: &Context,
 ) -> Option<Outcome> {
-    let name = extension.name_any();
     match remove_finalizer(extension, ctx).await {
-        Ok(()) => {
-            let note = "what is installed stays, and so do the revisions that keep it up";
-            tell(extension, "Orphaned", note, ctx).await;
-            ctx.memory.forget(&name);
-            None
+        Ok(()) => {}
+        Err(kube::Error::Api(status)) if status.is_conflict() => return None,
+        Err(error) => {
+            return Some(Outcome::Uninstalling {
+                message: chain(&error),
+                observed,
+            });
         }
-        Err(error) => Some(Outcome::Uninstalling {
-            message: chain(&error),
-            observed,
-        }),
     }
-}
-
-/// The last Event of an extension.
-async fn tell(extension: &ClusterExtension, reason: &str, note: &str, ctx: &Context) {
+    let note = if news == News::Orphaned {
+        "what is installed stays, and so do the revisions that keep it up"
+    } else {
+        "everything that was installed is gone, but for what events of its revisions name"
+    };
     let transition = Transition {
         weight: Weight::Normal,
-        reason: reason.to_owned(),
+        reason: news.as_str().to_owned(),
         note: note.to_owned(),
     };
     ctx.reporter.publish(extension, &transition).await;
+    ctx.memory.forget(&extension.name_any());
+    None
 }
 
 /// What the revisions that are left wait for, in their own words.

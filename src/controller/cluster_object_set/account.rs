@@ -80,6 +80,11 @@ fn is_by_hand(set: &ClusterObjectSet) -> bool {
         && !set.labels().contains_key(keys::OWNER_KIND)
 }
 
+/// Whether a revision was an extension's and has no owner now: it was orphaned, or restored from a backup.
+pub fn is_orphan(set: &ClusterObjectSet) -> bool {
+    set.owner_references().is_empty() && set.labels().contains_key(keys::OWNER_NAME)
+}
+
 /// The revision as it meets objects: who it is, whose it is, and which other active revisions there are.
 pub fn claim_of<'a>(
     set: &ClusterObjectSet,
@@ -110,7 +115,7 @@ pub fn claim_of<'a>(
 }
 
 /// The name of the extension that a revision is of; empty for one by hand.
-fn extension_of(set: &ClusterObjectSet) -> String {
+pub fn extension_of(set: &ClusterObjectSet) -> String {
     let controller = set
         .owner_references()
         .iter()

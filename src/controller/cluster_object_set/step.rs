@@ -6,9 +6,12 @@
     reason = "acts through the account's client, and certificates have a time"
 )]
 
+mod abandoned;
+mod collisions;
 mod end;
 mod tell;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -21,12 +24,15 @@ pub(super) use self::tell::Note;
 use self::tell::renewals;
 use crate::api::cluster_object_set::LifecycleState;
 use crate::api::condition::{ConditionType, is_true};
+use crate::api::object::{Gvk, ObjectKey};
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::certificates::TOLD;
 use crate::apply::content::Content;
+use crate::apply::discovery::DiscoveryError;
 use crate::apply::objects::{Objects, revision_stays};
 use crate::apply::permissions::{PreflightError, Preflighter};
 use crate::apply::phases::{Pass as PhasesPass, PhasesError, Remembered};
+use crate::apply::revisions::RevisionError;
 use crate::apply::secrets::{self, ContentError, Reader};
 use crate::controller::cluster_object_set::account::{account_of, claim_of};
 use crate::controller::cluster_object_set::memory::Entry;
@@ -34,6 +40,7 @@ use crate::controller::cluster_object_set::{Context, PLURAL};
 use crate::controller::metrics::Check;
 use crate::error::{self, Classify, Disposition, Failure};
 use crate::identity::request::{self, RequestError, path};
+use crate::preflight::permissions::defined_kinds;
 use crate::revision::Account;
 use crate::revision::certificates::Wanted;
 use crate::revision::collision::{Claim, CrdOwner};
@@ -78,6 +85,7 @@ impl Step {
             StepError::Finalizer { .. }
             | StepError::Own { .. }
             | StepError::Leaving { .. }
+            | StepError::Abandoned(_)
             | StepError::Invalid(_) => Self::failed(error),
         }
     }
@@ -109,12 +117,15 @@ enum StepError {
     },
     #[error("revision {name} is being deleted")]
     Leaving { name: String },
+    #[error(transparent)]
+    Abandoned(RevisionError),
 }
 
 impl Classify for StepError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Finalizer { .. } | Self::Own { .. } | Self::Leaving { .. } => Disposition::Retry,
+            Self::Abandoned(error) => error.disposition(),
             Self::Invalid(_) => Disposition::Terminal(error::Reason::Blocked),
         }
     }
@@ -176,7 +187,8 @@ impl<'a> Work<'a> {
                 Err(error) => return Step::unwritten(&error),
             }
         }
-        let mut step = self.roll_out(&mut entry).await;
+        let step = self.roll_out(&mut entry).await;
+        let mut step = self.unless_abandoned(step).await;
         let status = self.set.status.as_ref();
         if status.is_some_and(|status| !status.observed_phases.is_empty()) {
             entry.observed_phases = None;
@@ -211,7 +223,7 @@ impl<'a> Work<'a> {
             ahead: TOLD,
             now: Timestamp::now(),
         };
-        if pass.is_settled(&entry.remembered) {
+        if pass.is_settled(&entry.remembered) && !self.is_orphan_without_account().await {
             let looked = pass.look(&mut entry.remembered).await;
             // A watch may have ended since.
             self.note_unwatched(entry);
@@ -255,14 +267,9 @@ impl<'a> Work<'a> {
                 // What was left is not known: look at everything again.
                 entry.remembered = Remembered::default();
                 let mut step = Step::failed(&error);
-                if matches!(error, PhasesError::Collisions(_)) {
+                if let PhasesError::Collisions(collisions) = &error {
                     metrics.refused(Check::Collisions);
-                    step.notes.push(Note {
-                        reason: "Collision",
-                        text: error.to_string(),
-                        is_warning: true,
-                        is_state: true,
-                    });
+                    step.notes.push(self.collision(collisions));
                 }
                 step
             }
@@ -319,16 +326,12 @@ impl<'a> Work<'a> {
 
     /// What is asked before the first write: are the objects valid, has the account the rights.
     async fn check(&self, content: &Content) -> Result<(), Box<Step>> {
-        let metrics = self.ctx.reporter.metrics();
-        let phases = content.phases.iter().map(|phase| {
-            let objects = phase.items.iter().map(|item| (&item.key, &item.object));
-            (phase.name.as_str(), objects.collect())
-        });
-        if let Some(text) = validate::validate(&self.set.name_any(), self.set.spec.revision, phases)
-        {
-            metrics.refused(Check::Objects);
-            return Err(Box::new(Step::failed(&StepError::Invalid(text))));
-        }
+        let manifests: Vec<Value> = content
+            .phases
+            .iter()
+            .flat_map(|phase| phase.items.iter().map(|item| item.object.clone()))
+            .collect();
+        self.validate(content, &manifests).await?;
         // A revision of an extension was checked before it was made.
         let planned = self.set.annotations().get(keys::CONTENT);
         if planned
@@ -336,11 +339,6 @@ impl<'a> Work<'a> {
         {
             return Ok(());
         }
-        let manifests: Vec<Value> = content
-            .phases
-            .iter()
-            .flat_map(|phase| phase.items.iter().map(|item| item.object.clone()))
-            .collect();
         let asking = Preflighter {
             own: &self.ctx.client,
             client: &self.client,
@@ -350,14 +348,54 @@ impl<'a> Work<'a> {
         let digest = phase_digest("", &manifests).to_string();
         self.ctx
             .preflight
-            .check(&asking, &self.account, &digest, &manifests)
+            .check(&asking, &self.account, &digest, &manifests, &[])
             .await
             .map_err(|error| {
                 if matches!(error, PreflightError::Lacking(_)) {
-                    metrics.refused(Check::Permissions);
+                    self.ctx.reporter.metrics().refused(Check::Permissions);
                 }
                 Box::new(Step::failed(&error))
             })
+    }
+
+    async fn validate(&self, content: &Content, manifests: &[Value]) -> Result<(), Box<Step>> {
+        let boxed = |step| Box::new(step);
+        let namespaced = self.namespaced(manifests).await;
+        let namespaced =
+            namespaced.map_err(|error| boxed(Step::failed(&PreflightError::Discover(error))))?;
+        let phases = content.phases.iter().map(|phase| {
+            let objects = phase.items.iter().map(|item| (&item.key, &item.object));
+            (phase.name.as_str(), objects.collect())
+        });
+        let (name, number) = (self.set.name_any(), self.set.spec.revision);
+        let Some(text) = validate::validate(&name, number, &namespaced, phases) else {
+            return Ok(());
+        };
+        self.ctx.reporter.metrics().refused(Check::Objects);
+        Err(boxed(Step::failed(&StepError::Invalid(text))))
+    }
+
+    /// The kinds of objects without namespace that must have one. A kind that nobody knows yet is left to the API
+    /// server.
+    async fn namespaced(&self, manifests: &[Value]) -> Result<BTreeSet<Gvk>, DiscoveryError> {
+        let defined = defined_kinds(manifests);
+        let keys = manifests.iter().filter_map(|it| ObjectKey::of(it).ok()); // Others are no content.
+        let kinds: BTreeSet<Gvk> = keys
+            .filter(|key| key.namespace.is_empty())
+            .map(|key| key.gvk)
+            .collect();
+        let mut namespaced = BTreeSet::new();
+        for gvk in kinds {
+            let kind = (gvk.group.clone(), gvk.kind.clone());
+            let resource = match defined.get(&kind) {
+                Some(resource) => Some(resource.clone()),
+                None => self.ctx.discovery.resource(&gvk).await?,
+            };
+            if resource.is_some_and(|resource| resource.is_namespaced) {
+                namespaced.insert(gvk);
+            }
+        }
+        Ok(namespaced)
     }
 
     fn wanted_certificates(&self) -> Wanted<'_> {

@@ -20,8 +20,10 @@ use crate::revision::probe::default_probes;
 use crate::revision::{Account, BundleIdentity, Extension, Revision, revisions_of};
 use crate::testing::api_server::ApiServer;
 
+mod abandoned;
 mod accounts;
 mod answered;
+mod collisions;
 mod content;
 mod drift;
 mod faults;

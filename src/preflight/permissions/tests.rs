@@ -121,6 +121,28 @@ fn rules_of_a_namespace_count_in_it_alone() {
 }
 
 #[test]
+fn what_leaves_is_looked_at_and_deleted() {
+    let old = [
+        object("v1", "Service", "ns", "old"),
+        object("unknown/v1", "Thing", "ns", "gone"),
+    ];
+    let needs = needs(&[object("v1", "Service", "ns", "s")], &built_in)
+        .unwrap()
+        .and_to_take_down(&old, &built_in);
+    let new = json!({"apiGroups": [""], "resources": ["services"], "resourceNames": ["s"], "verbs": ["get", "patch", "update", "delete"]});
+    let create = json!({"apiGroups": [""], "resources": ["services"], "verbs": ["create"]});
+    let missing = needs.missing(
+        &everywhere(rules(&[new, create])),
+        &LiveRoles::new(),
+        &BTreeSet::new(),
+    );
+    let message = missing.to_string();
+    let line =
+        "Namespace:\"ns\" APIGroups:[] Resources:[services] ResourceNames:[old] Verbs:[delete,get]";
+    assert!(message.contains(line), "{message}");
+}
+
+#[test]
 fn update_is_named_beside_patch_and_never_needed() {
     let service = [object("v1", "Service", "ns", "s")];
     let verbs = |verbs: &[&str]| {

@@ -8,31 +8,28 @@
 //! * comprehensions that transform with two variables; messages; values of types.
 
 mod address;
+mod duration;
 mod evaluate;
+mod function;
 mod library;
+mod network;
 mod parse;
 mod quantity;
+pub(super) mod syntax;
 mod value;
 
 use std::cell::Cell;
 
 use serde_json::Value;
 
-use super::schema::{Additional, Node};
-use super::{Gap, Violation};
+use super::finding::{Gap, Violation};
+use super::node::{Additional, Node};
 use evaluate::{Scope, evaluate};
-use parse::{Expression, ParseError};
+use syntax::{ParseError, Rule};
 use value::{Cel, Failure};
 
 /// How many steps the rules of one resource may take; an API server's own budget is of the same size.
 const STEPS: u32 = 10_000_000;
-
-/// A compiled rule.
-#[derive(Debug)]
-pub(super) struct Rule {
-    expression: Expression,
-    message: String,
-}
 
 /// Compiles a rule; `None` for one that is only about changes.
 ///

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::schema::Type;
+use super::kind::Type;
 pub(super) use uri::Uri;
 
 /// Declares the formats of texts with their names, hyphens left out, and the check of each.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::schema::{Additional, Node};
+use super::node::{Additional, Node};
 
 /// The members that every resource has, whatever its schema says.
 const META: [&str; 3] = ["apiVersion", "kind", "metadata"];

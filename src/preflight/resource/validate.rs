@@ -3,14 +3,17 @@
 //! After `kube-openapi/pkg/validation/validate` and `schema/listtype` of apiextensions-apiserver.
 
 mod embedded;
+mod found;
 mod number;
 
 use serde_json::{Map, Value};
 
 use self::embedded::check_embedded;
+use self::found::{Found, below};
 use self::number::check_number;
-use super::Violation;
-use super::schema::{Additional, Bounds, ListType, Node, Type};
+use super::finding::Violation;
+use super::kind::Type;
+use super::node::{Additional, Bounds, ListType, Node};
 
 /// All that is wrong with `value`, in the order of the schema.
 pub(super) fn violations(value: &Value, root: &Node) -> Vec<Violation> {
@@ -18,29 +21,6 @@ pub(super) fn violations(value: &Value, root: &Node) -> Vec<Violation> {
     check(value, root, &mut String::new(), &mut found);
     check_lists(value, root, &mut String::new(), &mut found);
     found.violations
-}
-
-#[derive(Default)]
-struct Found {
-    violations: Vec<Violation>,
-}
-
-impl Found {
-    fn add(&mut self, path: &str, problem: impl Into<String>) {
-        self.violations.push(Violation {
-            path: path.trim_start_matches('.').to_owned(),
-            problem: problem.into(),
-        });
-    }
-}
-
-/// Runs `then` with a longer path.
-fn below<T>(path: &mut String, step: &str, then: impl FnOnce(&mut String) -> T) -> T {
-    let length = path.len();
-    path.push_str(step);
-    let result = then(path);
-    path.truncate(length);
-    result
 }
 
 fn is_valid(value: &Value, node: &Node) -> bool {

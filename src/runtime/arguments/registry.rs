@@ -13,7 +13,7 @@ use crate::controller::pull_secrets::SecretName;
 use crate::fbc::document;
 use crate::registry::config::RegistryOptions;
 use crate::registry::limits::MAX_LAYER_BYTES;
-use crate::store::unpack::Limits;
+use crate::store::limits::Limits;
 
 /// How catalog and bundle images are pulled and unpacked.
 #[derive(Debug, Clone, Args)]

@@ -4,7 +4,7 @@ use super::*;
 use crate::error::chain;
 use crate::fbc::index::Filter;
 use crate::store::checksum::Summing;
-use crate::store::unpack::Limits;
+use crate::store::limits::Limits;
 use crate::store::{Added, CONFIGS_LABEL, Wanted};
 
 /// A store and, in it, an image with these files below `configs`.

@@ -14,38 +14,9 @@ use http::{Method, Request};
 use kube::Client;
 use tower::service_fn;
 
+use super::ApiServer;
+use super::chance::{Disturbance, Faults};
 use super::objects::State;
-use super::{ApiServer, Refusal};
-
-/// What becomes of a request that fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Disturbance {
-    /// Nothing was done.
-    NotDone,
-    /// Everything was done, but whoever asked is not told.
-    AnswerLost,
-}
-
-/// Chance that a seed decides.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Faults {
-    state: u64,
-    percent: u64,
-}
-
-impl Faults {
-    /// A number below `bound` (xorshift64*).
-    fn below(&mut self, bound: u64) -> u64 {
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
-    }
-}
-
-pub(super) fn failure() -> Refusal {
-    Refusal::new(503, "ServiceUnavailable", "the server is unable to answer")
-}
 
 impl State {
     /// What becomes of the next request, if it fails. Lists and watches do not: they begin again after a while of real

@@ -6,7 +6,7 @@ use axum::body::Body;
 use http::{Method, Response};
 use serde_json::{Value, json};
 
-use super::faults::Faults;
+use super::chance::Faults;
 use super::kinds::Kind;
 use super::{Call, Logged, Refusal, Target, ok};
 pub(super) use watch::Event;

@@ -17,15 +17,17 @@ use crate::api::condition::{ConditionType, Reason, find};
 use crate::api::object::{Gvk, ObjectKey};
 use crate::api::{ClusterExtension, ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::content::{Content, ContentPhase};
-use crate::apply::objects::{Item, metadata_of};
+use crate::apply::objects::{Item, ObjectError, metadata_of};
 use crate::apply::phases::PhasesError;
-use crate::apply::secrets::ContentError;
-use crate::apply::teardown::{CrdDeletion, Occasion, Teardown, TornDown};
+use crate::apply::secrets::{self, ContentError, Resolved};
+use crate::apply::teardown::{CrdDeletion, Kept, Occasion, Teardown, TornDown};
 use crate::controller::cluster_object_set::Context;
 use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, RequestError, path};
-use crate::revision::collision::CrdOwner;
+use crate::revision::collision::{CrdOwner, is_own};
+use crate::revision::marks::owner_reference;
 use crate::revision::rollout::{Rollout, Warning};
+use crate::status::news::News;
 
 /// How long an uninstall may take before the rest is left to the garbage collector.
 const TEARDOWN_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
@@ -42,6 +44,10 @@ const EXTENSIONS: &str = "clusterextensions";
 enum EndError {
     #[error(transparent)]
     Phases(#[from] PhasesError),
+    #[error("cannot tell whether the revision was orphaned")]
+    Owned(#[source] ObjectError),
+    #[error("cannot take over the Secrets of the revision")]
+    Secrets(#[source] RequestError),
     #[error("cannot read the extension of the revision")]
     Extension(#[source] RequestError),
     #[error("cannot list the CustomResourceDefinitions of the revision")]
@@ -52,7 +58,9 @@ impl Classify for EndError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Phases(error) => error.disposition(),
-            Self::Extension(_) | Self::Crds(_) => Disposition::Retry,
+            Self::Owned(_) | Self::Secrets(_) | Self::Extension(_) | Self::Crds(_) => {
+                Disposition::Retry
+            }
         }
     }
 }
@@ -89,6 +97,7 @@ impl Work<'_> {
     }
 
     pub(super) async fn uninstall(self) -> Step {
+        let is_over = is_over(self.ctx, self.set);
         // Somebody wants the objects to stay.
         if self.set.finalizers().iter().any(|f| f == "orphan") {
             return release(self.ctx, self.set, Vec::new()).await;
@@ -99,13 +108,13 @@ impl Work<'_> {
         };
         let torn_down = match self.teardown(Occasion::Deleted, &content).await {
             Ok(torn_down) => torn_down,
-            Err(error) if is_over(self.ctx, self.set) => {
+            Err(error) if is_over => {
                 let note = left(&error.to_string());
                 return release(self.ctx, self.set, vec![note]).await;
             }
             Err(error) => return Step::failed(&error),
         };
-        if !torn_down.remaining.is_empty() && !is_over(self.ctx, self.set) {
+        if !torn_down.remaining.is_empty() && !is_over {
             let mut step = Step::from(Rollout::TearingDown {
                 remaining: torn_down.remaining.clone(),
             });
@@ -119,6 +128,10 @@ impl Work<'_> {
                 &torn_down.forbidden,
                 "the service account may no longer delete them",
             ),
+            (
+                &torn_down.unreadable,
+                "their conversion webhook does not answer",
+            ),
         ] {
             if !keys.is_empty() {
                 let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
@@ -131,11 +144,10 @@ impl Work<'_> {
     /// What is to be taken down, with what there is to tell of it; or the step, where nothing is.
     async fn content_to_take_down(&self) -> Result<(Content, Vec<Note>), Box<Step>> {
         let secret = match self.read().await {
-            // The garbage collector did what `--cascade=orphan` asks for while nobody was here to see the finalizer.
-            Ok(resolved) if !resolved.unowned.is_empty() => {
-                return Err(Box::new(release(self.ctx, self.set, Vec::new()).await));
+            Ok(resolved) if resolved.unowned.is_empty() => {
+                return Ok((resolved.content, Vec::new()));
             }
-            Ok(resolved) => return Ok((resolved.content, Vec::new())),
+            Ok(resolved) => return self.unless_orphaned(resolved).await,
             Err(error)
                 if is_over(self.ctx, self.set) || error.disposition() != Disposition::Retry =>
             {
@@ -146,38 +158,74 @@ impl Work<'_> {
             Err(error) => return Err(Box::new(Step::failed(&error))),
         };
         let note = left(&format!("Secret {secret} is gone"));
-        match self.marked_crds().await {
-            Ok(content) => Ok((content, vec![note])),
+        match self.crds_to_take_down().await {
+            Ok((content, mut notes)) => {
+                notes.push(note);
+                Ok((content, notes))
+            }
             Err(error) => Err(Box::new(Step::failed(&error))),
         }
     }
 
-    /// The CRDs that say that they are this revision's, if its extension is leaving.
+    /// The content of a revision that does not own its Secrets, unless it does not own anything else either: then the garbage
+    /// collector did what `--cascade=orphan` asks for while nobody was here to see the finalizer. A Secret alone may have been
+    /// put there by somebody: it is owned from then on, and goes with the revision.
+    async fn unless_orphaned(&self, resolved: Resolved) -> Result<(Content, Vec<Note>), Box<Step>> {
+        let Resolved {
+            content, unowned, ..
+        } = resolved;
+        match self.owns_any_of(&content).await {
+            Ok(true) => {
+                let (client, namespace) = (&self.ctx.client, &self.ctx.system_namespace);
+                let owner = owner_reference(&self.claim);
+                let owned = secrets::own(client, namespace, &unowned, &owner).await;
+                owned.map_err(|source| Box::new(Step::failed(&EndError::Secrets(source))))?;
+                Ok((content, Vec::new()))
+            }
+            Ok(false) => Err(Box::new(release(self.ctx, self.set, Vec::new()).await)),
+            Err(error) if is_over(self.ctx, self.set) => {
+                let note = left(&error.to_string());
+                Err(Box::new(release(self.ctx, self.set, vec![note]).await))
+            }
+            Err(error) => Err(Box::new(Step::failed(&error))),
+        }
+    }
+
+    /// Whether an object names this revision among its owners. CRDs never do, and what cannot be read says nothing.
+    async fn owns_any_of(&self, content: &Content) -> Result<bool, EndError> {
+        let lives = |owner: &CrdOwner| self.lives(owner);
+        let objects = self.objects(&lives);
+        let items = content.phases.iter().flat_map(|phase| &phase.items);
+        for item in items.filter(|item| !item.key.gvk.is_crd()) {
+            let live = match objects.read(&item.key).await {
+                Err(error) if error.is_forbidden() || error.is_failed_conversion() => continue,
+                live => live.map_err(EndError::Owned)?,
+            };
+            let owners = live.and_then(|live| metadata_of(&live).owner_references);
+            let mut owners = owners.iter().flatten();
+            if owners.any(|owner| owner.uid == self.claim.uid) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The CRDs of a revision whose Secrets are gone, if its extension is leaving; else what there is to tell of them.
     ///
     /// With `--cascade=foreground` the garbage collector takes the Secrets and all that has an owner before anybody can
     /// take it down in order. CRDs have none: what becomes of them is still to be decided.
-    async fn marked_crds(&self) -> Result<Content, EndError> {
-        let label = self.set.labels().get(keys::OWNER_NAME);
-        let (Some(extension), true) = (label, self.is_extension_leaving().await?) else {
-            return Ok(Content::default());
-        };
-        let url = path(CRD_GROUP, "v1", None, "customresourcedefinitions");
-        let selector = format!("{}={extension}", keys::OWNER_NAME);
-        let found = match request::select(&self.ctx.client, &url, &selector).await {
-            // The administrator wants oxolm to see none.
-            Err(error) if error.is_forbidden() => Vec::new(),
-            found => found.map_err(EndError::Crds)?,
-        };
-        let items = found.iter().map(metadata_of).filter(|metadata| {
-            let owner = CrdOwner::of(metadata);
-            owner.is_some_and(|owner| owner.revision == self.claim.name)
-        });
-        let items = items.map(|metadata| Item {
-            key: ObjectKey {
-                gvk: Gvk::new(&format!("{CRD_GROUP}/v1"), "CustomResourceDefinition"),
-                namespace: String::new(),
-                name: metadata.name.unwrap_or_default(),
-            },
+    async fn crds_to_take_down(&self) -> Result<(Content, Vec<Note>), EndError> {
+        let crds = self.marked_crds().await?;
+        if !self.is_extension_leaving().await? {
+            let kept = crds.into_iter().filter(|key| !self.is_wanted(key));
+            let torn_down = TornDown {
+                kept: kept.map(|key| (key, Kept::Undecided)).collect(),
+                ..TornDown::default()
+            };
+            return Ok((Content::default(), kept_notes(&torn_down)));
+        }
+        let items = crds.into_iter().map(|key| Item {
+            key,
             object: Value::Null,
             protection: CollisionProtection::Prevent,
         });
@@ -185,10 +233,35 @@ impl Work<'_> {
             name: String::new(),
             items: items.collect(),
         };
-        Ok(Content {
+        let content = Content {
             phases: vec![phase],
             servings: Vec::new(),
-        })
+        };
+        Ok((content, Vec::new()))
+    }
+
+    /// The CRDs that say that they are this revision's.
+    async fn marked_crds(&self) -> Result<Vec<ObjectKey>, EndError> {
+        let url = path(CRD_GROUP, "v1", None, "customresourcedefinitions");
+        // One that somebody wrote by hand has no label, and its CRDs have what stands in their manifests.
+        let extension = self.set.labels().get(keys::OWNER_NAME);
+        let selector = extension.map(|extension| format!("{}={extension}", keys::OWNER_NAME));
+        let found = request::metadata(&self.ctx.client, &url, selector.as_deref()).await;
+        let found = match found {
+            // The administrator wants oxolm to see none.
+            Err(error) if error.is_forbidden() => Vec::new(),
+            found => found.map_err(EndError::Crds)?,
+        };
+        let gvk = Gvk::new(&format!("{CRD_GROUP}/v1"), "CustomResourceDefinition");
+        let own = found.iter().map(metadata_of);
+        let own = own.filter(|metadata| is_own(&self.claim, &gvk, metadata));
+        Ok(own
+            .map(|metadata| ObjectKey {
+                gvk: gvk.clone(),
+                namespace: String::new(),
+                name: metadata.name.unwrap_or_default(),
+            })
+            .collect())
     }
 
     /// Whether the extension that this revision belongs to is being deleted, or is gone: then all its revisions leave,
@@ -208,18 +281,18 @@ impl Work<'_> {
         }))
     }
 
+    /// Whether another active revision of the extension has an object, too.
+    fn is_wanted(&self, key: &ObjectKey) -> bool {
+        let mut siblings = self.claim.siblings.iter();
+        siblings.any(|sibling| self.ctx.memory.has_object(&sibling.uid, key))
+    }
+
     async fn teardown(&self, occasion: Occasion, content: &Content) -> Result<TornDown, EndError> {
         let lives = |owner: &CrdOwner| self.lives(owner);
         let all_leave = occasion == Occasion::Deleted
             && !self.claim.siblings.is_empty()
             && self.is_extension_leaving().await?;
-        let is_wanted = |key: &ObjectKey| {
-            if all_leave {
-                return false;
-            }
-            let mut siblings = self.claim.siblings.iter();
-            siblings.any(|sibling| self.ctx.memory.has_object(&sibling.uid, key))
-        };
+        let is_wanted = |key: &ObjectKey| !all_leave && self.is_wanted(key);
         let policy = self.set.annotations().get(keys::CRD_DELETION);
         let teardown = Teardown {
             objects: self.objects(&lives),
@@ -290,14 +363,16 @@ fn is_told(set: &ClusterObjectSet, reason: Reason) -> bool {
 /// Whether an uninstall has taken too long: by the API server's clock, and, since that may not be ours, after some
 /// tries of our own.
 fn is_over(ctx: &Context, set: &ClusterObjectSet) -> bool {
+    // Asked in every pass: its time begins with the first one.
+    let tried = ctx.memory.deleting_for(set);
     let since = set.metadata.deletion_timestamp.as_ref();
     since.is_some_and(|since| Timestamp::now().duration_since(since.0) >= TEARDOWN_DEADLINE)
-        && ctx.memory.deleting_for(set) >= TRIED_AT_LEAST
+        && tried >= TRIED_AT_LEAST
 }
 
 fn left(why: &str) -> Note {
     Note {
-        reason: "LeftToGarbageCollector",
+        news: News::LeftToGarbageCollector,
         text: format!("objects are left to the garbage collector: {why}"),
         is_warning: true,
         is_state: false,
@@ -317,7 +392,7 @@ fn kept_notes(torn_down: &TornDown) -> Vec<Note> {
     let warnings = kept_warnings(torn_down).into_iter();
     warnings
         .map(|warning| Note {
-            reason: "CrdKept",
+            news: News::CrdKept,
             text: warning.sentence,
             is_warning: true,
             is_state: false,

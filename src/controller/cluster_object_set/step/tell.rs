@@ -12,11 +12,12 @@ use crate::apply::watch::Watcher;
 use crate::controller::cluster_object_set::memory::Entry;
 use crate::controller::metrics::Repair;
 use crate::revision::rollout::{Action, PhaseReport, Warning};
+use crate::status::news::News;
 
 /// Something that happened and is no condition.
 #[derive(Debug)]
 pub(in super::super) struct Note {
-    pub(in super::super) reason: &'static str,
+    pub(in super::super) news: News,
     pub(in super::super) text: String,
     pub(in super::super) is_warning: bool,
     /// Whether it is how things are, not something that happened: it is told when the condition is.
@@ -96,7 +97,7 @@ impl Work<'_> {
             return Vec::new();
         }
         vec![Note {
-            reason: "DriftRepaired",
+            news: News::DriftRepaired,
             text: format!("brought back {}", repaired.join(", ")),
             is_warning: false,
             is_state: false,
@@ -116,7 +117,7 @@ fn period(period: Duration) -> String {
 /// What there is to tell of certificates.
 pub(super) fn renewals(certified: &Certified) -> impl Iterator<Item = Note> {
     certified.renewed.iter().map(|secret| Note {
-        reason: "CertificateRenewed",
+        news: News::CertificateRenewed,
         text: format!("renewed the webhook certificate in {secret}"),
         is_warning: false,
         is_state: false,

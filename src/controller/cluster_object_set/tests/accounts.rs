@@ -49,3 +49,34 @@ async fn a_revision_without_account_is_blocked_and_can_be_deleted() {
     cluster.passes("by-hand").await;
     assert!(cluster.set("by-hand").is_none());
 }
+
+#[tokio::test]
+async fn that_oxolm_may_not_act_as_the_account_is_told_once_with_the_way_out() {
+    let refused = r#"serviceaccounts "installer" is forbidden: User "oxolm" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "n""#;
+    let help = "oxolm may not act as this account: add its namespace to the chart's impersonation.namespaces, or set impersonation.scope to cluster";
+    let cluster = Cluster::new().await;
+    let objects = [config("1"), namespaced("v1", "ServiceAccount", "operator")];
+    cluster.ensure(&desired("1.0.0", &objects)).await;
+    let rules = "POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    cluster.server.fail_with(rules, 403, refused);
+    cluster.pass("e-1").await;
+    assert_eq!(
+        cluster.condition("e-1", "Progressing"),
+        format!(
+            "True/Retrying: pre-authorization failed: authorization evaluation error: missing rules may be incomplete: failed to \
+             resolve or evaluate permissions: cannot review the rights of n/installer: {refused}: {help}"
+        )
+    );
+    for path in [CONFIG, "/api/v1/namespaces/n/serviceaccounts/operator"] {
+        cluster
+            .server
+            .fail_with(&format!("GET {path}"), 403, refused);
+    }
+    cluster.pass("e-1").await;
+    assert_eq!(
+        cluster.condition("e-1", "Progressing"),
+        format!(
+            "True/Retrying: reconciling object: reconciling ServiceAccount.v1 n/operator: getting resource: {refused}: {help}"
+        )
+    );
+}

@@ -29,6 +29,59 @@ async fn tampering_with_secrets_blocks_and_putting_them_right_heals() {
     );
 }
 
+/// As after a restore that left out the namespace that oxolm runs in.
+#[tokio::test]
+async fn secrets_that_are_gone_are_made_again_for_the_newest_revision() {
+    let cluster = Cluster::new().await;
+    let wanted = desired("1.0.0", &[config("1")]);
+    cluster.install("e-1", &wanted).await;
+    let path = cluster
+        .server
+        .paths("/namespaces/system/secrets/")
+        .remove(0);
+    let original = cluster.server.object(&path).unwrap();
+    cluster.server.remove(&original);
+    let next = cluster.restarted().await;
+    assert_eq!(next.pass("e-1").await, Next::Retry);
+    let name = original["metadata"]["name"].as_str().unwrap();
+    assert_eq!(
+        next.condition("e-1", "Progressing"),
+        format!(
+            "True/Retrying: resolving ref in phase \"configuration\": getting Secret system/{name}: not found: restore it from a \
+             backup; the newest revision of a ClusterExtension gets its own back as soon as its bundle can be pulled"
+        )
+    );
+    let stale = next.revisions();
+    let unchanged = Ensured::Unchanged { name: "e-1".into() };
+    assert_eq!(next.ensure(&wanted).await, unchanged);
+    let again = next.server.object(&path).unwrap();
+    assert_eq!(again["data"], original["data"]);
+    assert_eq!(
+        again["metadata"]["ownerReferences"],
+        original["metadata"]["ownerReferences"]
+    );
+    next.passes("e-1").await;
+    assert!(
+        next.condition("e-1", "Progressing")
+            .starts_with("True/Succeeded")
+    );
+    // Nobody asks any more.
+    next.server.requests();
+    assert_eq!(next.ensure(&wanted).await, unchanged);
+    assert_eq!(next.server.requests(), Vec::<String>::new());
+    // One that is on its way out by now gets none.
+    next.server.remove(&again);
+    let deleted = json!({"metadata": {"deletionTimestamp": Timestamp::now().to_string()}});
+    next.server.edit(
+        "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1",
+        &deleted,
+    );
+    let revisions = next.ctx.revisions();
+    let ensured = revisions.ensure(&stale, &wanted, &|_| false).await;
+    assert_eq!(ensured.unwrap(), unchanged);
+    assert_eq!(next.server.object(&path), None);
+}
+
 #[tokio::test]
 async fn a_revision_is_made_once_whatever_interrupts_it() {
     let cluster = Cluster::new().await;
@@ -80,15 +133,25 @@ async fn a_revision_is_made_once_whatever_interrupts_it() {
     assert_eq!(cluster.server.paths("/secrets/").len(), 2);
 }
 
+/// A revision that somebody wrote, with these objects.
+fn by_hand(name: &str, objects: &[Value]) -> Value {
+    let objects: Vec<Value> = (objects.iter())
+        .map(|object| json!({"object": object}))
+        .collect();
+    json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": name, "annotations": {keys::SERVICE_ACCOUNT_NAME: "installer", keys::SERVICE_ACCOUNT_NAMESPACE: "n"}},
+        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
+            "phases": [{"name": "p", "objects": objects}]},
+    })
+}
+
 #[tokio::test]
 async fn a_revision_by_hand_with_inline_objects_is_applied() {
     let cluster = Cluster::new().await;
-    cluster.server.add(&json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-        "metadata": {"name": "by-hand", "annotations": {keys::SERVICE_ACCOUNT_NAME: "installer", keys::SERVICE_ACCOUNT_NAMESPACE: "n"}},
-        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
-            "phases": [{"name": "1", "objects": [{"object": config("1")}, {"object": crd()}]}]},
-    }));
+    cluster
+        .server
+        .add(&by_hand("by-hand", &[config("1"), crd()]));
     cluster.passes("by-hand").await;
     assert!(
         cluster
@@ -96,17 +159,33 @@ async fn a_revision_by_hand_with_inline_objects_is_applied() {
             .starts_with("True/Succeeded: Revision  has rolled out.")
     );
     assert_eq!(cluster.owner(CONFIG), "by-hand");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_objects_is_told_before_the_first_write() {
+    let cluster = Cluster::new().await;
     let mut invalid = config("1");
     invalid["metadata"] = json!({"name": "x", "namespace": "n", "finalizers": ["f"]});
-    cluster.server.add(&json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-        "metadata": {"name": "wrong", "annotations": {keys::SERVICE_ACCOUNT_NAME: "installer", keys::SERVICE_ACCOUNT_NAMESPACE: "n"}},
-        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
-            "phases": [{"name": "p", "objects": [{"object": invalid}]}]},
-    }));
+    let nowhere = object("v1", "ConfigMap", "y");
+    // The definition that comes along says that a Thing is in a namespace, and nobody knows an Unknown yet.
+    let objects = [
+        object("v1", "Namespace", "first"),
+        invalid,
+        nowhere,
+        object("g/v1", "Thing", "z"),
+        crd(),
+        object("unknown/v1", "Unknown", "u"),
+    ];
+    cluster.server.add(&by_hand("wrong", &objects));
     cluster.pass("wrong").await;
     assert_eq!(
         cluster.condition("wrong", "Progressing"),
-        "False/Blocked: revision validation error: revision \"wrong\" (1): phase \"p\": ConfigMap.v1 n/x: metadata.finalizers must be empty"
+        "False/Blocked: revision validation error: revision \"wrong\" (1): phase \"p\": ConfigMap.v1 n/x: metadata.finalizers \
+         must be empty; phase \"p\": ConfigMap.v1 /y: metadata.namespace must be set; phase \"p\": Thing.g/v1 /z: \
+         metadata.namespace must be set"
+    );
+    assert_eq!(
+        cluster.server.paths("/namespaces/first"),
+        Vec::<String>::new()
     );
 }

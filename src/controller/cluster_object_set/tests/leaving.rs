@@ -1,5 +1,6 @@
 //! Extensions that are deleted in the middle of an upgrade.
 
+use super::uninstall::name_webhook;
 use super::*;
 
 fn stored_extension() -> Value {
@@ -110,10 +111,42 @@ async fn a_crd_is_decided_on_also_when_the_garbage_collector_was_faster() {
             stays,
             "{is_leaving} {things:?}"
         );
-        if is_leaving && stays {
-            assert!(reasons(&cluster).contains(&json!("CrdKept")));
-        }
+        assert_eq!(reasons(&cluster).contains(&json!("CrdKept")), stays);
     }
+}
+
+/// Its CRDs have no label of an extension to be found by.
+#[tokio::test]
+async fn crds_of_a_revision_by_hand_are_told_when_its_secrets_went_first() {
+    let cluster = Cluster::new().await;
+    let data = k8s_openapi::ByteString(crd().to_string().into_bytes());
+    let mut secret = namespaced("v1", "Secret", "content");
+    secret["immutable"] = json!(true);
+    secret["data"] = json!({"crd": data});
+    cluster.server.add(&secret);
+    let reference = json!({"ref": {"name": "content", "namespace": "n", "key": "crd"}});
+    cluster.server.add(&json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": "by-hand", "annotations": {keys::SERVICE_ACCOUNT_NAME: "installer", keys::SERVICE_ACCOUNT_NAMESPACE: "n"}},
+        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
+            "phases": [{"name": "1", "objects": [reference]}]},
+    }));
+    cluster.passes("by-hand").await;
+    assert!(cluster.server.object(CRD).is_some());
+    let mut another = crd();
+    another["metadata"]["name"] = json!("others.g");
+    cluster.server.add(&another);
+    cluster.server.remove(&secret);
+    delete(&cluster, PLURAL, "by-hand").await;
+    cluster.passes("by-hand").await;
+    assert!(cluster.set("by-hand").is_none());
+    assert_eq!(
+        told(&cluster),
+        [
+            "CustomResourceDefinition things.g is kept: the Secrets of its revision were gone first; delete it where nobody needs it.",
+            "objects are left to the garbage collector: Secret n/content is gone",
+        ]
+    );
 }
 
 /// Nobody collects a CRD: it is said to stay.
@@ -131,19 +164,63 @@ async fn a_crd_that_the_account_may_not_delete_any_more_is_kept() {
     delete(&cluster, PLURAL, "e-1").await;
     cluster.passes("e-1").await;
     assert!(cluster.server.object(CRD).is_some());
-    let paths = cluster.server.paths("/events/").into_iter();
-    let events = paths.map(|path| cluster.server.object(&path).unwrap());
-    let notes: Vec<String> = events
-        .filter(|event| event["reason"] == "CrdKept" || event["reason"] == "LeftToGarbageCollector")
-        .map(|event| event["note"].as_str().unwrap().to_owned())
-        .collect();
     assert_eq!(
-        notes,
+        told(&cluster),
         [
             "CustomResourceDefinition things.g is kept: the service account may no longer delete it.",
             "objects are left to the garbage collector: the service account may no longer delete them: ConfigMap.v1 n/config",
         ]
     );
+}
+
+/// What is told of what stays.
+fn told(cluster: &Cluster) -> Vec<String> {
+    let paths = cluster.server.paths("/events/").into_iter();
+    let events = paths.map(|path| cluster.server.object(&path).unwrap());
+    events
+        .filter(|event| event["reason"] == "CrdKept" || event["reason"] == "LeftToGarbageCollector")
+        .map(|event| event["note"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_conversion_webhook_that_is_dead_holds_no_uninstall() {
+    for (differ, why) in [
+        (
+            true,
+            "it has resources, and its conversion webhook does not answer, so not all of them can be read or deleted: \
+             install the operator again, or give it a webhook that answers",
+        ),
+        (false, "it has resources"),
+    ] {
+        let cluster = Cluster::new().await;
+        cluster.server.add(&stored_extension());
+        let own = namespaced("g/v1", "Thing", "a");
+        let content = desired("1.0.0", &[crd(), own, config("1")]);
+        cluster.install("e-1", &content).await;
+        name_webhook(&cluster, differ);
+        delete(&cluster, "clusterextensions", "e").await;
+        delete(&cluster, PLURAL, "e-1").await;
+        let dead = "conversion webhook for g/v2, Kind=Thing failed: Post \"https://a.b.svc:443/\": refused";
+        let things = "/apis/g/v1/namespaces/n/things";
+        for line in [
+            "LIST /apis/g/v1/things".to_owned(),
+            format!("GET {things}/a"),
+        ] {
+            cluster.server.fail_with(&line, 500, dead);
+        }
+        cluster.passes("e-1").await;
+        assert!(cluster.set("e-1").is_none());
+        assert_eq!(cluster.server.object(CONFIG), None);
+        assert!(cluster.server.object(CRD).is_some());
+        assert_eq!(
+            told(&cluster),
+            [
+                format!("CustomResourceDefinition things.g is kept: {why}."),
+                "objects are left to the garbage collector: their conversion webhook does not answer: Thing.g/v1 n/a".to_owned(),
+            ]
+        );
+    }
 }
 
 fn reasons(cluster: &Cluster) -> Vec<Value> {

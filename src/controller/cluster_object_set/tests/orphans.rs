@@ -183,3 +183,58 @@ async fn all_revisions_without_owner_are_taken_back_also_archived_ones() {
         assert_eq!(metadata.deletion_timestamp, None, "{name}");
     }
 }
+
+#[tokio::test]
+async fn a_secret_that_somebody_put_there_again_orphans_nothing() {
+    for has_other_objects in [true, false] {
+        let cluster = Cluster::new().await;
+        let content = if has_other_objects {
+            operator()
+        } else {
+            vec![crd()]
+        };
+        cluster.install("e-1", &desired("1.0.0", &content)).await;
+        let secrets = cluster.server.paths("/namespaces/system/secrets/");
+        let put_back = json!({"metadata": {"ownerReferences": null}});
+        cluster.server.edit(&secrets[0], &put_back);
+        let existing = cluster.revisions();
+        cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+        cluster.passes("e-1").await;
+        assert!(cluster.set("e-1").is_none());
+        // With nothing else that could have an owner, the Secret decides.
+        assert_eq!(cluster.server.object(CRD).is_none(), has_other_objects);
+        assert_eq!(cluster.server.object(CONFIG), None);
+        // The garbage collector takes what has an owner.
+        let secret = cluster.server.object(&secrets[0]).unwrap();
+        let owner = secret.pointer("/metadata/ownerReferences/0/name");
+        assert_eq!(owner.is_some(), has_other_objects, "{secret}");
+    }
+}
+
+/// That no one can tell must not take down what somebody wants to keep.
+#[tokio::test]
+async fn whether_a_revision_was_orphaned_is_asked_again() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    orphan_everything(&cluster);
+    let existing = cluster.revisions();
+    cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+    cluster
+        .server
+        .fail_next("GET /api/v1/namespaces/n/serviceaccounts/operator", 500);
+    assert_eq!(cluster.pass("e-1").await, Next::Retry);
+    assert!(
+        cluster
+            .condition("e-1", "Progressing")
+            .starts_with("True/Retrying: cannot tell whether the revision was orphaned: ")
+    );
+    cluster.passes("e-1").await;
+    assert!(cluster.set("e-1").is_none());
+    assert_eq!(
+        deletions(&cluster)
+            .iter()
+            .filter(|line| line.contains("n:installer"))
+            .count(),
+        0
+    );
+}

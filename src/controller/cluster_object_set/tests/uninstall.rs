@@ -68,21 +68,26 @@ async fn an_uninstall_takes_crds_first_and_keeps_one_that_is_used() {
     );
 }
 
+/// Gives the definition a second version, of another structure if they are to `differ`, and a webhook that converts.
+pub(super) fn name_webhook(cluster: &Cluster, differ: bool) {
+    let version = |name: &str, kind: &str| {
+        json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema":
+            {"type": "object", "properties": {"x": {"type": kind}}}}})
+    };
+    let other = if differ { "integer" } else { "string" };
+    let conversion =
+        json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}});
+    let versions = [version("v1", "string"), version("v2", other)];
+    let change = json!({"spec": {"conversion": conversion, "versions": versions}});
+    cluster.server.edit(CRD, &change);
+}
+
 #[tokio::test]
 async fn a_kept_crd_no_longer_names_a_webhook_that_goes() {
-    for (other, expected) in [("string", "None"), ("integer", "Webhook")] {
+    for (differ, expected) in [(false, "None"), (true, "Webhook")] {
         let cluster = Cluster::new().await;
         cluster.install("e-1", &desired("1.0.0", &operator())).await;
-        let version = |name: &str, kind: &str| {
-            json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema":
-                {"type": "object", "properties": {"x": {"type": kind}}}}})
-        };
-        let conversion =
-            json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}});
-        cluster.server.edit(
-            CRD,
-            &json!({"spec": {"conversion": conversion, "versions": [version("v1", "string"), version("v2", other)]}}),
-        );
+        name_webhook(&cluster, differ);
         cluster.server.add(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
         let existing = cluster.revisions();
         cluster.ctx.revisions().uninstall(&existing).await.unwrap();

@@ -5,7 +5,8 @@
 use core::net::IpAddr;
 use std::rc::Rc;
 
-use super::library::{Called, Signature};
+use super::function::{Called, Signature};
+use super::network::{self, Network};
 use super::value::{Cel, Failure};
 use crate::preflight::resource::format::Uri;
 
@@ -36,19 +37,6 @@ pub(super) const FUNCTIONS: &[Signature] = &[
     ("prefixLength", true, &[0]),
 ];
 
-/// A network: an address and the number of bits that count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Network {
-    address: IpAddr,
-    bits: u32,
-}
-
-impl std::fmt::Display for Network {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.address, self.bits)
-    }
-}
-
 /// Calls a function of this library, whose value comes first.
 pub(super) fn call<'v>(function: &str, all: &[Cel<'v>]) -> Called<'v> {
     match all {
@@ -76,31 +64,14 @@ fn of_text<'v>(function: &str, text: &str) -> Called<'v> {
     }
 }
 
-/// No zone, and no IPv4 address in the clothes of IPv6.
 fn ip(text: &str) -> Result<IpAddr, Failure> {
-    let is_plain = |address: &IpAddr| match address {
-        IpAddr::V4(_) => true,
-        IpAddr::V6(address) => address.to_ipv4_mapped().is_none(),
-    };
-    let address = text.parse().ok().filter(is_plain);
-    address.ok_or_else(|| Failure::of("IP address parse error during conversion from string"))
+    let failed = || Failure::of("IP address parse error during conversion from string");
+    network::address(text).ok_or_else(failed)
 }
 
 fn network(text: &str) -> Result<Network, Failure> {
     let failed = || Failure::of("network address parse error during conversion from string");
-    let (address, bits) = text.split_once('/').ok_or_else(failed)?;
-    let address = ip(address).map_err(|_other_words| failed())?;
-    let is_plain = bits == "0" || (!bits.starts_with(['0', '+']) && !bits.is_empty());
-    let bits = bits.parse().ok().filter(|bits| *bits <= width(address));
-    match bits.filter(|_| is_plain) {
-        Some(bits) => Ok(Network { address, bits }),
-        None => Err(failed()),
-    }
-}
-
-/// How many bits an address has.
-fn width(address: IpAddr) -> u32 {
-    if address.is_ipv4() { 32 } else { 128 }
+    Network::parse(text).ok_or_else(failed)
 }
 
 fn of_url<'v>(function: &str, uri: &Uri) -> Called<'v> {
@@ -159,32 +130,5 @@ fn of_network<'v>(function: &str, own: Network, arguments: &[Cel<'v>]) -> Called
         ("containsCIDR", [Cel::Network(other)]) => Ok(Cel::Bool(own.covers(*other))),
         ("containsCIDR", [Cel::Text(other)]) => Ok(Cel::Bool(own.covers(network(other)?))),
         _ => Err(Failure::overload()),
-    }
-}
-
-impl Network {
-    /// The network with no bits set behind those that count.
-    fn masked(self) -> Self {
-        let behind = width(self.address) - self.bits;
-        let address = match self.address {
-            IpAddr::V4(address) => {
-                let mask = u32::MAX.checked_shl(behind).unwrap_or(0);
-                IpAddr::V4((address.to_bits() & mask).into())
-            }
-            IpAddr::V6(address) => {
-                let mask = u128::MAX.checked_shl(behind).unwrap_or(0);
-                IpAddr::V6((address.to_bits() & mask).into())
-            }
-        };
-        Self { address, ..self }
-    }
-
-    fn contains(self, address: IpAddr) -> bool {
-        address.is_ipv4() == self.address.is_ipv4()
-            && Self { address, ..self }.masked() == self.masked()
-    }
-
-    fn covers(self, other: Self) -> bool {
-        self.bits <= other.bits && self.contains(other.address)
     }
 }

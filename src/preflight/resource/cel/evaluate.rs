@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::library;
-use super::parse::{Expression, Literal, Macro, Operator};
+use super::syntax::{Expression, Literal, Macro, Operator};
 use super::value::{Cel, Failure};
 
 /// The names that are bound, innermost first, and the steps that are left.

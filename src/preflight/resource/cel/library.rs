@@ -6,13 +6,12 @@ use std::rc::Rc;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::duration::{duration, seconds_text};
+use super::function::{Called, Signature, has};
 use super::value::{Cel, Failure};
 use super::{address, quantity};
 use crate::preflight::crd_upgrade::canonical::go_float;
 use crate::preflight::resource::pattern;
-
-/// A function: its name, whether it is of a value, and the numbers of further arguments.
-pub(super) type Signature = (&'static str, bool, &'static [usize]);
 
 /// The functions that have no library of their own here.
 const FUNCTIONS: [Signature; 55] = [
@@ -79,14 +78,6 @@ pub(super) fn knows(function: &str, is_member: bool, arguments: usize) -> bool {
         .into_iter()
         .any(|library| has(library, function, is_member, arguments))
 }
-
-fn has(library: &[Signature], function: &str, is_member: bool, arguments: usize) -> bool {
-    library.iter().any(|(name, member, counts)| {
-        *name == function && *member == is_member && counts.contains(&arguments)
-    })
-}
-
-pub(super) type Called<'v> = Result<Cel<'v>, Failure>;
 
 /// Calls a function that is known.
 pub(super) fn call<'v>(function: &str, of: Option<Cel<'v>>, arguments: &[Cel<'v>]) -> Called<'v> {
@@ -252,68 +243,6 @@ fn converted<'v>(to: &str, value: &Cel<'v>) -> Called<'v> {
             .map_err(|_unfit| range()),
         _ => Err(Failure::overload()),
     }
-}
-
-/// A duration in seconds, as CEL prints it.
-fn seconds_text(nanoseconds: i64) -> String {
-    let (whole, part) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
-    let sign = if nanoseconds < 0 { "-" } else { "" };
-    let fraction = format!(".{:09}", part.unsigned_abs());
-    let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
-    format!("{sign}{}{fraction}s", whole.unsigned_abs())
-}
-
-/// A duration of Go (`1h30m`, `-1.5s`) in nanoseconds.
-pub(super) fn duration(text: &str) -> Option<i64> {
-    let (sign, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total: i128 = 0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (digits, after) = rest.split_at_checked(end)?;
-        let unit_end = after
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(after.len());
-        let (unit, after) = after.split_at_checked(unit_end)?;
-        let factor: i128 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        total = total.checked_add(scaled(digits, factor)?)?;
-        rest = after;
-    }
-    i64::try_from(sign * total).ok()
-}
-
-/// `digits`, which may have one dot, times `factor`.
-fn scaled(digits: &str, factor: i128) -> Option<i128> {
-    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    if (whole.is_empty() && part.is_empty()) || part.contains('.') {
-        return None;
-    }
-    let mut value = match whole {
-        "" => 0,
-        whole => whole.parse::<i128>().ok()?.checked_mul(factor)?,
-    };
-    let mut unit = factor;
-    for digit in part.chars() {
-        unit /= 10;
-        value += i128::from(digit.to_digit(10)?) * unit;
-    }
-    Some(value)
 }
 
 /// A time later by nanoseconds.

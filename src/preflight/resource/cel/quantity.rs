@@ -2,7 +2,7 @@
 //!
 //! After `apiserver/pkg/cel/library/quantity.go`.
 
-use super::library::{Called, Signature};
+use super::function::{Called, Signature};
 use super::value::{Cel, Failure};
 use crate::bundle::typed::Amount;
 

@@ -10,10 +10,12 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::address::Network;
+use super::duration::duration;
+use super::network::Network;
 use crate::bundle::typed::Amount;
 use crate::preflight::resource::format::{Format, Uri};
-use crate::preflight::resource::schema::{ListType, Node, Type};
+use crate::preflight::resource::kind::Type;
+use crate::preflight::resource::node::{ListType, Node};
 
 /// Why there is no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +119,7 @@ impl<'a> Cel<'a> {
                 Ok(time) => Self::Timestamp(time),
                 Err(_) => Self::Broken("a time"),
             },
-            Some(Format::Duration) => match super::library::duration(text) {
+            Some(Format::Duration) => match duration(text) {
                 Some(nanoseconds) => Self::Duration(nanoseconds),
                 None => Self::Broken("a duration"),
             },

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Found, below};
+use super::found::{Found, below};
 
 /// The longest name, and the longest prefix of a key.
 const NAME_LIMIT: usize = 253;

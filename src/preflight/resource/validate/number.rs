@@ -5,8 +5,9 @@
 
 use serde_json::Value;
 
-use super::super::schema::{Node, NumberBounds, Type};
-use super::Found;
+use super::super::kind::Type;
+use super::super::node::{Node, NumberBounds};
+use super::found::Found;
 
 /// The largest number up to which every whole one is a double.
 const LARGEST: f64 = 9_007_199_254_740_991.0;

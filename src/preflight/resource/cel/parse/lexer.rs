@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Literal, ParseError};
+use crate::preflight::resource::cel::syntax::{Literal, ParseError};
 
 /// The signs, longer ones first. `in` is a word, but an operator.
 const SIGNS: [&str; 25] = [

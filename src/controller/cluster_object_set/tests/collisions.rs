@@ -1,0 +1,85 @@
+//! What is advised where objects are there already.
+
+use super::*;
+use crate::api::cluster_object_set::CollisionProtection;
+
+/// The advice about a Deployment that is there with this metadata, beside its name.
+async fn advice(cluster: &Cluster, protection: CollisionProtection, metadata: &Value) -> String {
+    let mut there = namespaced("apps/v1", "Deployment", "operator");
+    for (field, value) in metadata.as_object().unwrap() {
+        there["metadata"][field] = value.clone();
+    }
+    cluster.server.add(&there);
+    let content = Desired {
+        collision_protection: protection,
+        ..desired("1.0.0", &[namespaced("apps/v1", "Deployment", "operator")])
+    };
+    cluster.ensure(&content).await;
+    let name = cluster.server.paths("/clusterobjectsets/e-").pop().unwrap();
+    let name = name.rsplit('/').next().unwrap().to_owned();
+    assert_eq!(cluster.pass(&name).await, Next::Retry);
+    let events = cluster.server.paths("/events/").into_iter();
+    let mut notes = events
+        .map(|path| cluster.server.object(&path).unwrap())
+        .filter(|event| event["reason"] == "Collision");
+    let note = notes.next().unwrap()["note"].as_str().unwrap().to_owned();
+    note.lines().next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn what_helps_is_advised() {
+    use CollisionProtection::{IfNoController, Prevent};
+    let marked = json!({"annotations": {keys::REVISION: "1"}});
+    let owned = json!({"ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "k", "uid": "other", "controller": true}]});
+    let unmark = "delete those without owner that have annotation olm.operatorframework.io/revision of an earlier revision, or \
+         remove it from them";
+    let take_over = "let ClusterExtension e take them over: annotate it with oxolm.dev/adopt";
+    for (protection, metadata, expected) in [
+        (
+            Prevent,
+            json!({}),
+            format!("delete them, or {take_over} unowned (objects without owner) or all"),
+        ),
+        (
+            Prevent,
+            marked.clone(),
+            format!("{unmark} and {take_over} unowned"),
+        ),
+        (IfNoController, marked, unmark.to_owned()),
+        (
+            Prevent,
+            owned.clone(),
+            format!("delete them, or {take_over} unowned (objects without owner) or all"),
+        ),
+        (
+            IfNoController,
+            owned,
+            format!("delete them, or {take_over} all"),
+        ),
+    ] {
+        let cluster = Cluster::new().await;
+        assert_eq!(
+            advice(&cluster, protection, &metadata).await,
+            format!("objects are there already and somebody else's: {expected}")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_revision_on_its_way_out_is_waited_for() {
+    let cluster = Cluster::new().await;
+    let content = desired("0.9.0", &[config("1")]);
+    cluster.install("e-1", &content).await;
+    let path = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
+    let archived = json!({"spec": {"lifecycleState": "Archived"}});
+    cluster.server.edit(path, &archived);
+    cluster.settle().await;
+    let uid = cluster.set("e-1").unwrap().metadata.uid.unwrap();
+    let owned = json!({"ownerReferences": [{"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "name": "e-1", "uid": uid, "controller": true}]});
+    assert_eq!(
+        advice(&cluster, CollisionProtection::Prevent, &owned).await,
+        "objects are there already and still another revision's: this waits until revision e-1, which is on its way out, \
+         has given them up"
+    );
+}

@@ -1,1 +1,0 @@
-//! Names with rules, parsed once.
