@@ -67,7 +67,7 @@ pub fn policies(settings: &Settings) -> Vec<Policy> {
     vec![
         account_policy(
             settings,
-            "clusterextension-account.oxolm.dev",
+            OF_EXTENSIONS,
             "clusterextensions",
             CHANGES_EXTENSION,
             EXTENSION_ACCOUNT,
@@ -84,6 +84,21 @@ pub fn policies(settings: &Settings) -> Vec<Policy> {
         identity_policy(settings),
     ]
 }
+
+/// The namespaces that a policy about extensions excludes, as [`Settings::excluded_namespaces`] has them; none where the
+/// policy is not one of ours.
+pub fn excluded_namespaces(policy: &ValidatingAdmissionPolicy) -> Option<String> {
+    let variables = policy.spec.as_ref()?.variables.as_ref()?;
+    let variable = variables.iter().find(|one| one.name == EXCLUDED)?;
+    let text = variable.expression.strip_suffix(SPLIT)?;
+    let text = text.strip_prefix('\'')?.strip_suffix('\'')?;
+    Some(text.replace(r"\'", "'").replace(r"\\", r"\"))
+}
+
+/// The name of the policy about extensions.
+pub const OF_EXTENSIONS: &str = "clusterextension-account.oxolm.dev";
+const EXCLUDED: &str = "excludedNamespaces";
+const SPLIT: &str = ".split(',')";
 
 /// A name and an expression in CEL.
 type Expressions = &'static [(&'static str, &'static str)];
@@ -205,8 +220,8 @@ fn account_policy(
     let mut variables = vec![
         variable("defaultAccount", &literal(&settings.default_account)),
         variable(
-            "excludedNamespaces",
-            &format!("{}.split(',')", literal(&settings.excluded_namespaces)),
+            EXCLUDED,
+            &format!("{}{SPLIT}", literal(&settings.excluded_namespaces)),
         ),
     ];
     variables.extend(
@@ -451,6 +466,25 @@ mod tests {
             ),
             "variables.old_named == '' && variables.defaultAccount.contains('/') ? variables.namedNamespace : oldObject.spec.x"
         );
+    }
+
+    #[test]
+    fn the_excluded_namespaces_are_read_back() {
+        let excluded = "kube-*,openshift,a'b";
+        let settings = Settings {
+            excluded_namespaces: excluded.to_owned(),
+            ..Settings::default()
+        };
+        let found = |name: &str| {
+            let policies = policies(&settings);
+            let policy = policies
+                .iter()
+                .find(|policy| policy.name() == name)
+                .unwrap();
+            excluded_namespaces(&policy.policy)
+        };
+        assert_eq!(found(OF_EXTENSIONS).as_deref(), Some(excluded));
+        assert_eq!(found("clusterobjectset-identity.oxolm.dev"), None);
     }
 
     #[test]

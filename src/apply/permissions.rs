@@ -190,6 +190,7 @@ impl Preflight {
             return Ok(());
         }
         let lack = asking.lack(account, manifests, leaving).await?;
+        asking.accounts.lacks(account, !lack.is_empty());
         if !lack.is_empty() {
             return Err(PreflightError::Lacking(Box::new(lack)));
         }

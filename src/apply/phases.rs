@@ -128,6 +128,18 @@ impl Classify for PhasesError {
     }
 }
 
+impl PhasesError {
+    /// Whether the account lacks a right.
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            Self::Collisions(_) => false,
+            Self::Objects(errors) => errors
+                .iter()
+                .any(|error| error.is_forbidden() && !error.is_unimpersonated()),
+        }
+    }
+}
+
 impl Pass<'_> {
     /// Whether everything is known without the content: every phase was reached, and at most statuses changed.
     pub fn is_settled(&self, remembered: &Remembered) -> bool {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::Args;
 use futures::TryStreamExt as _;
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, ResourceExt as _};
@@ -24,7 +25,8 @@ use tokio_util::io::{StreamReader, SyncIoBridge};
 use url::{Host, Url};
 
 use crate::api::condition::{self, ConditionType};
-use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, policy};
+use crate::identity::ExcludedNamespaces;
 use crate::identity::reach::{self, ReachError};
 use crate::identity::request;
 
@@ -182,6 +184,17 @@ impl Cluster {
         let api: Api<ClusterObjectSet> = Api::all(self.client.clone());
         let list = self.runtime.block_on(api.list(&ListParams::default()));
         Ok(list.context("cannot list clusterobjectsets")?.items)
+    }
+
+    /// The namespaces whose accounts oxolm does not use, as the policy in the cluster says; the usual ones where it is not
+    /// there or not shown.
+    pub(super) fn excluded_namespaces(&self) -> ExcludedNamespaces {
+        let api: Api<ValidatingAdmissionPolicy> = Api::all(self.client.clone());
+        let policy = self.runtime.block_on(api.get(policy::OF_EXTENSIONS)).ok();
+        let excluded = policy.as_ref().and_then(policy::excluded_namespaces);
+        excluded.map_or_else(ExcludedNamespaces::default, |text| {
+            ExcludedNamespaces::new(text.split(',').filter(|one| !one.is_empty()))
+        })
     }
 
     /// The `ClusterVersion`, where this is `OpenShift`.

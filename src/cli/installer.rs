@@ -13,6 +13,7 @@ use super::objects::{Maker, configuration};
 use super::source::Sources;
 use crate::apply::discovery::Discovery;
 use crate::bundle::RegistryV1;
+use crate::identity::IdentityError;
 use crate::preflight::permissions::{Needs, Right, built_in, defined_kinds, needs};
 use crate::render::{self, Provider, RenderError, RenderOptions, subdomain_problems};
 use crate::resolve::Query;
@@ -155,6 +156,18 @@ impl Installation {
             name: name.to_owned(),
         })
     }
+}
+
+/// Makes sure that the controller of `cluster` would act as `account`.
+///
+/// # Errors
+/// When the accounts of its namespace are excluded there.
+pub(super) fn ensure_usable(account: &Account, cluster: &Cluster) -> anyhow::Result<()> {
+    if cluster.excluded_namespaces().contain(&account.namespace) {
+        let error = IdentityError::Excluded(account.clone());
+        return Err(error).context("choose another namespace");
+    }
+    Ok(())
 }
 
 /// Who makes certificates: the one that is named, or whom the controller would choose in the cluster that is asked.

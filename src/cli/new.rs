@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::Answer;
-use super::installer::{Bundle, Installation, Roles};
+use super::installer::{Bundle, Installation, Roles, ensure_usable};
 use super::objects::{Form, answer, json_list, yaml_stream};
 use crate::render::subdomain_problems;
 use crate::resolve::Query;
@@ -79,7 +79,11 @@ impl New {
             channels: self.channels.clone(),
             ..Query::default()
         };
-        let bundle = installation.chosen(&query, installation.cluster()?.as_ref())?;
+        let cluster = installation.cluster()?;
+        if let Some(cluster) = &cluster {
+            ensure_usable(&account, cluster)?;
+        }
+        let bundle = installation.chosen(&query, cluster.as_ref())?;
         let mut objects = vec![
             namespace(&installation.namespace, &bundle),
             json!({

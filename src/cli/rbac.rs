@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 
 use super::Answer;
-use super::installer::{Bundle, Installation, Roles};
+use super::installer::{Bundle, Installation, Roles, ensure_usable};
 use super::objects::{Form, answer, json_list, yaml_stream};
 
 /// Tell which rights an account needs to install a bundle.
@@ -82,6 +82,9 @@ fn generate(arguments: &Generate) -> anyhow::Result<String> {
     let installation = &arguments.installation;
     let account = installation.account(&arguments.service_account)?;
     let cluster = installation.cluster()?;
+    if let Some(cluster) = &cluster {
+        ensure_usable(&account, cluster)?;
+    }
     let bundles = arguments
         .bundles
         .iter()

@@ -1,6 +1,9 @@
 //! Which service accounts exist, and when rights changed: metadata watches, so that nobody has to ask again.
 //!
 //! Until the first list has been read, and whenever the watch is not allowed, every question is a request.
+//!
+//! RBAC objects that came with an installed bundle change in swarms and seldom give rights to who installs. They are
+//! a reason to look again only where an account is known to lack some ([`Accounts::lacks`]), and then once in a while.
 
 #![expect(
     clippy::disallowed_types,
@@ -9,15 +12,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::api::{Api, ApiResource, DynamicObject, PartialObjectMeta};
 use kube::core::GroupVersionKind;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt as _};
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 use tracing::debug;
 
 use crate::api::keys;
@@ -28,11 +32,13 @@ use crate::revision::Account;
 const RBAC_KINDS: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
 /// How many changes a slow listener may lag behind before it only learns that it missed some.
 const CHANGES: usize = 1024;
+/// How long changes by bundles are gathered before those that lack rights are told.
+const GATHERED: Duration = Duration::from_secs(2);
 
 /// What changed about accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// An account appeared or went.
+    /// An account appeared or went, or may have got rights that it lacked.
     Account(Account),
     /// Somebody's rights changed.
     Rights,
@@ -45,6 +51,10 @@ pub struct Accounts {
     known: Mutex<Option<BTreeSet<Account>>>,
     /// Counts the changes of rights.
     epoch: AtomicU64,
+    /// Who is known to lack rights.
+    lacking: Mutex<BTreeSet<Account>>,
+    /// A bundle brought or took rights.
+    bundled: Notify,
     changes: broadcast::Sender<Change>,
 }
 
@@ -53,6 +63,8 @@ impl Default for Accounts {
         Self {
             known: Mutex::new(None),
             epoch: AtomicU64::new(0),
+            lacking: Mutex::default(),
+            bundled: Notify::new(),
             changes: broadcast::channel(CHANGES).0,
         }
     }
@@ -76,6 +88,16 @@ impl Accounts {
         self.epoch.load(Ordering::Acquire)
     }
 
+    /// Notes whether `account` was found to lack rights.
+    pub fn lacks(&self, account: &Account, does: bool) {
+        let mut lacking = self.lacking();
+        if does {
+            lacking.insert(account.clone());
+        } else {
+            lacking.remove(account);
+        }
+    }
+
     /// The changes from now on. Who lags behind gets an error once and should look at everything.
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.changes.subscribe()
@@ -90,7 +112,8 @@ impl Accounts {
             roles,
             cluster_roles,
             bindings,
-            cluster_bindings
+            cluster_bindings,
+            self.tell_of_bundles()
         );
     }
 
@@ -131,18 +154,15 @@ impl Accounts {
         }
     }
 
-    /// RBAC objects of installed bundles are left out: they give no rights to who installs.
     async fn watch_rights(&self, client: &Client, kind: &'static str) {
-        let config = watcher::Config::default().labels(&format!(
-            "{}!={}",
-            keys::MANAGED_BY,
-            keys::MANAGED_BY_OLM
-        ));
+        let config = watcher::Config::default();
         let mut events = events(client, "rbac.authorization.k8s.io", kind, config);
         while let Some(event) = events.next().await {
             match event {
+                Ok(Event::Apply(object)) if is_bundled(&object) => self.bundled.notify_one(),
+                Ok(Event::Delete(object)) if is_bundled(&object) => self.next_epoch(),
                 Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => {
-                    self.epoch.fetch_add(1, Ordering::AcqRel);
+                    self.next_epoch();
                     self.announce(Change::Rights);
                 }
                 Ok(Event::Init | Event::InitApply(_)) => {}
@@ -151,13 +171,38 @@ impl Accounts {
         }
     }
 
+    /// Tells those that lack rights that a bundle may have brought some.
+    async fn tell_of_bundles(&self) {
+        loop {
+            self.bundled.notified().await;
+            if self.lacking().is_empty() {
+                continue;
+            }
+            tokio::time::sleep(GATHERED).await;
+            // What was told meanwhile is in.
+            _ = self.bundled.notified().now_or_never();
+            let lacking = self.lacking().clone();
+            for account in lacking {
+                self.announce(Change::Account(account));
+            }
+        }
+    }
+
+    fn next_epoch(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
     fn announce(&self, change: Change) {
         // Nobody listens: nobody needs to know.
         _ = self.changes.send(change);
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Option<BTreeSet<Account>>> {
+    fn known(&self) -> MutexGuard<'_, Option<BTreeSet<Account>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lacking(&self) -> MutexGuard<'_, BTreeSet<Account>> {
+        self.lacking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -172,6 +217,11 @@ fn events(
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
     let api: Api<Watched> = Api::all_with(client.clone(), &resource);
     watcher::watcher(api, config).default_backoff().boxed()
+}
+
+/// Whether a bundle brought it.
+fn is_bundled(object: &Watched) -> bool {
+    (object.labels().get(keys::MANAGED_BY)).is_some_and(|manager| manager == keys::MANAGED_BY_OLM)
 }
 
 fn account_of(object: &Watched) -> Account {
@@ -251,6 +301,44 @@ mod tests {
         server.add(&object("RoleBinding", "b"));
         assert_eq!(changes.recv().await.unwrap(), Change::Rights);
         assert_ne!(accounts.epoch(), before);
+        watch.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_bundle_grants_concerns_those_that_lack_rights() {
+        let server = ApiServer::new();
+        let accounts = Arc::new(Accounts::default());
+        let mut changes = accounts.changes();
+        let (client, watched) = (server.client(), accounts.clone());
+        let watch = tokio::spawn(async move { watched.watch(&client).await });
+        for _ in RBAC_KINDS {
+            assert_eq!(changes.recv().await.unwrap(), Change::Rights);
+        }
+        let account = |name: &str| Account {
+            namespace: "n".into(),
+            name: name.into(),
+        };
+        let bundled = |name: &str| {
+            let mut binding = object("RoleBinding", name);
+            binding["metadata"]["labels"] = json!({keys::MANAGED_BY: keys::MANAGED_BY_OLM});
+            binding
+        };
+        let before = accounts.epoch();
+        server.add(&bundled("a"));
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert!(changes.try_recv().is_err(), "nobody lacks anything");
+        accounts.lacks(&account("poor"), true);
+        accounts.lacks(&account("once"), true);
+        accounts.lacks(&account("once"), false);
+        server.add(&bundled("b"));
+        server.add(&bundled("c"));
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(changes.try_recv(), Ok(Change::Account(account("poor"))));
+        assert!(changes.try_recv().is_err(), "two changes are told at once");
+        assert_eq!(accounts.epoch(), before);
+        server.remove(&bundled("b"));
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_ne!(accounts.epoch(), before, "what is taken away counts");
         watch.abort();
     }
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use kube::Client;
 
 use super::super::Answer;
-use super::super::installer::{Bundle, Installation};
+use super::super::installer::{Bundle, Installation, ensure_usable};
 use super::super::objects::answer;
 use crate::apply::crd_upgrade::{CrdUpgradeCheck, Resources};
 use crate::apply::discovery::Discovery;
@@ -36,6 +36,7 @@ pub(super) fn run(arguments: &Check) -> anyhow::Result<Answer> {
     let installation = &arguments.installation;
     let account = installation.account(&arguments.service_account)?;
     let cluster = installation.catalogs.live.connect()?;
+    ensure_usable(&account, &cluster)?;
     let bundle = installation.bundle(&arguments.bundle, Some(&cluster));
     let mut verdict = Answer::Yes;
     let read = answer(bundle, |bundle| {
@@ -68,7 +69,8 @@ async fn lacks(
     let identity = Identity::new(
         client.clone(),
         Arc::clone(&accounts),
-        ExcludedNamespaces::default(),
+        // Whether it is excluded was asked before.
+        ExcludedNamespaces::new(Vec::<String>::new()),
         DefaultAccount::None,
     );
     match identity.check_exists(&account).await {

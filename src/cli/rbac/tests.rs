@@ -10,6 +10,7 @@ use super::super::cluster::{Cluster, ClusterOptions};
 use super::super::objects::{Certificates, Maker, refusal};
 use super::super::source::Sources;
 use super::*;
+use crate::api::policy;
 use crate::bundle::RegistryV1;
 use crate::preflight::permissions::{HeldRules, LiveRoles, Rule, built_in, live_rules, needs};
 use crate::render::{Provider, RenderOptions, conformance, render};
@@ -372,4 +373,30 @@ fn a_package_is_looked_up_in_the_catalogs() {
     elsewhere.installation.catalogs.live = ClusterOptions::of_context(Some("nowhere"));
     let error = generate(&elsewhere).unwrap_err();
     assert_ne!(error.to_string(), expected);
+}
+
+#[test]
+fn an_account_that_the_cluster_excludes_is_refused() {
+    let account = |namespace: &str| Account {
+        namespace: namespace.to_owned(),
+        name: "installer".to_owned(),
+    };
+    let server = ApiServer::new();
+    let cluster = Cluster::of_test(|| server.client());
+    // Nobody tells: the usual ones are taken.
+    ensure_usable(&account("openshift-etcd"), &cluster).unwrap();
+    ensure_usable(&account("kube-system"), &cluster).unwrap_err();
+    let settings = policy::Settings {
+        excluded_namespaces: "openshift-*".to_owned(),
+        ..policy::Settings::default()
+    };
+    for policy in policy::policies(&settings) {
+        let mut object = serde_json::to_value(&policy.policy).unwrap();
+        object["apiVersion"] = json!("admissionregistration.k8s.io/v1");
+        object["kind"] = json!("ValidatingAdmissionPolicy");
+        server.add(&object);
+    }
+    ensure_usable(&account("kube-system"), &cluster).unwrap();
+    let error = ensure_usable(&account("openshift-etcd"), &cluster).unwrap_err();
+    assert_eq!(error.to_string(), "choose another namespace");
 }

@@ -266,7 +266,10 @@ impl<'a> Work<'a> {
             Err(error) => {
                 // What was left is not known: look at everything again.
                 entry.remembered = Remembered::default();
-                let mut step = Step::failed(&error);
+                let mut step = match self.lack(&content, &error).await {
+                    Some(lack) => Step::failed(&lack),
+                    None => Step::failed(&error),
+                };
                 if let PhasesError::Collisions(collisions) = &error {
                     metrics.refused(Check::Collisions);
                     step.notes.push(self.collision(collisions));
@@ -326,11 +329,7 @@ impl<'a> Work<'a> {
 
     /// What is asked before the first write: are the objects valid, has the account the rights.
     async fn check(&self, content: &Content) -> Result<(), Box<Step>> {
-        let manifests: Vec<Value> = content
-            .phases
-            .iter()
-            .flat_map(|phase| phase.items.iter().map(|item| item.object.clone()))
-            .collect();
+        let manifests = manifests(content);
         self.validate(content, &manifests).await?;
         // A revision of an extension was checked before it was made.
         let planned = self.set.annotations().get(keys::CONTENT);
@@ -339,16 +338,10 @@ impl<'a> Work<'a> {
         {
             return Ok(());
         }
-        let asking = Preflighter {
-            own: &self.ctx.client,
-            client: &self.client,
-            discovery: &self.ctx.discovery,
-            accounts: self.ctx.identity.accounts(),
-        };
         let digest = phase_digest("", &manifests).to_string();
         self.ctx
             .preflight
-            .check(&asking, &self.account, &digest, &manifests, &[])
+            .check(&self.asking(), &self.account, &digest, &manifests, &[])
             .await
             .map_err(|error| {
                 if matches!(error, PreflightError::Lacking(_)) {
@@ -356,6 +349,30 @@ impl<'a> Work<'a> {
                 }
                 Box::new(Step::failed(&error))
             })
+    }
+
+    /// All that the account lacks, where that is why objects could not be applied: one refusal for each object says
+    /// less.
+    async fn lack(&self, content: &Content, error: &PhasesError) -> Option<PreflightError> {
+        if !error.is_forbidden() {
+            return None;
+        }
+        let accounts = self.ctx.identity.accounts();
+        let manifests = manifests(content);
+        let lack = self.asking().lack(&self.account, &manifests, &[]).await;
+        // Admission refuses with the same code: then its words are what counts.
+        let lack = lack.ok().filter(|lack| !lack.is_empty())?;
+        accounts.lacks(&self.account, true);
+        Some(PreflightError::Lacking(Box::new(lack)))
+    }
+
+    fn asking(&self) -> Preflighter<'_> {
+        Preflighter {
+            own: &self.ctx.client,
+            client: &self.client,
+            discovery: &self.ctx.discovery,
+            accounts: self.ctx.identity.accounts(),
+        }
     }
 
     async fn validate(&self, content: &Content, manifests: &[Value]) -> Result<(), Box<Step>> {
@@ -451,6 +468,11 @@ impl<'a> Work<'a> {
 }
 
 /// Replaces the finalizers of the object as we saw it. The answer is null if it is gone.
+fn manifests(content: &Content) -> Vec<Value> {
+    let items = content.phases.iter().flat_map(|phase| &phase.items);
+    items.map(|item| item.object.clone()).collect()
+}
+
 async fn write_finalizers(
     ctx: &Context,
     set: &ClusterObjectSet,

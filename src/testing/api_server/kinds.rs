@@ -49,6 +49,13 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
         false,
     ),
     (
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        false,
+    ),
+    (
         "apiextensions.k8s.io",
         "v1",
         "CustomResourceDefinition",

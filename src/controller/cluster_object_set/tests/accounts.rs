@@ -80,3 +80,42 @@ async fn that_oxolm_may_not_act_as_the_account_is_told_once_with_the_way_out() {
         )
     );
 }
+
+#[tokio::test]
+async fn rights_that_are_lost_later_are_told_all_at_once() {
+    let cluster = Cluster::new().await;
+    let objects = [config("1"), namespaced("v1", "ServiceAccount", "operator")];
+    cluster.ensure(&desired("1.0.0", &objects)).await;
+    cluster.passes("e-1").await;
+    for object in &objects {
+        cluster.server.remove(object);
+    }
+    for method in ["POST", "PATCH", "PUT"] {
+        cluster
+            .server
+            .forbid("n:installer", &format!("{method} /api/v1/"));
+    }
+    cluster.server.set_rules("n:installer", &[]);
+    assert_eq!(cluster.pass("e-1").await, Next::Retry);
+    let told = cluster.condition("e-1", "Progressing");
+    assert!(
+        told.starts_with("True/Retrying: pre-authorization failed: service account requires the following permissions to manage cluster extension:\n"),
+        "{told}"
+    );
+    assert!(
+        told.contains("configmaps") && told.contains("serviceaccounts"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn who_has_all_rights_and_is_refused_is_told_in_the_words_of_the_refusal() {
+    let cluster = Cluster::new().await;
+    cluster.ensure(&desired("1.0.0", &[config("1")])).await;
+    let quota = "configmaps \"c\" is forbidden: exceeded quota";
+    let create = "POST /api/v1/namespaces/n/configmaps";
+    cluster.server.fail_with(create, 403, quota);
+    assert_eq!(cluster.pass("e-1").await, Next::Retry);
+    let told = cluster.condition("e-1", "Progressing");
+    assert!(told.contains(quota), "{told}");
+}
