@@ -10,6 +10,7 @@
     reason = "extensions are patched, in time"
 )]
 
+mod before;
 pub(crate) mod choose;
 mod content;
 mod crds;

@@ -250,18 +250,51 @@ mod tests {
         json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "n"}})
     }
 
+    fn account(name: &str) -> Account {
+        Account {
+            namespace: "n".into(),
+            name: name.into(),
+        }
+    }
+
+    /// What is known of `server`, and the changes, while the watch goes on.
+    struct Watching {
+        accounts: Arc<Accounts>,
+        changes: broadcast::Receiver<Change>,
+        task: tokio::task::JoinHandle<()>,
+    }
+
+    impl Drop for Watching {
+        fn drop(&mut self) {
+            self.task.abort();
+        }
+    }
+
+    fn watch(server: &ApiServer) -> Watching {
+        let accounts = Arc::new(Accounts::default());
+        let (client, watching) = (server.client(), accounts.clone());
+        Watching {
+            changes: accounts.changes(),
+            accounts,
+            task: tokio::spawn(async move { watching.watch(&client).await }),
+        }
+    }
+
+    /// Waits until all kinds were listed.
+    async fn watch_rights(server: &ApiServer) -> Watching {
+        let mut watched = watch(server);
+        for _ in RBAC_KINDS {
+            assert_eq!(watched.changes.recv().await.unwrap(), Change::Rights);
+        }
+        watched
+    }
+
     #[tokio::test]
     async fn a_watched_account_is_known_without_asking() {
         let server = ApiServer::new();
         server.add(&object("ServiceAccount", "a"));
-        let accounts = Arc::new(Accounts::default());
-        let mut changes = accounts.changes();
-        let (client, watched) = (server.client(), accounts.clone());
-        let watch = tokio::spawn(async move { watched.watch(&client).await });
-        let account = |name: &str| Account {
-            namespace: "n".into(),
-            name: name.into(),
-        };
+        let mut watched = watch(&server);
+        let (accounts, changes) = (watched.accounts.clone(), &mut watched.changes);
         let mut next_account = async || loop {
             if let Change::Account(account) = changes.recv().await.unwrap() {
                 return account;
@@ -284,40 +317,24 @@ mod tests {
                 .count()
         };
         assert_eq!(reads(&server.log()[requests..]), 0);
-        watch.abort();
     }
 
     #[tokio::test]
     async fn a_change_of_rights_changes_the_epoch() {
         let server = ApiServer::new();
-        let accounts = Arc::new(Accounts::default());
-        let mut changes = accounts.changes();
-        let (client, watched) = (server.client(), accounts.clone());
-        let watch = tokio::spawn(async move { watched.watch(&client).await });
-        for _ in RBAC_KINDS {
-            assert_eq!(changes.recv().await.unwrap(), Change::Rights);
-        }
+        let mut watched = watch_rights(&server).await;
+        let (accounts, changes) = (watched.accounts.clone(), &mut watched.changes);
         let before = accounts.epoch();
         server.add(&object("RoleBinding", "b"));
         assert_eq!(changes.recv().await.unwrap(), Change::Rights);
         assert_ne!(accounts.epoch(), before);
-        watch.abort();
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_a_bundle_grants_concerns_those_that_lack_rights() {
         let server = ApiServer::new();
-        let accounts = Arc::new(Accounts::default());
-        let mut changes = accounts.changes();
-        let (client, watched) = (server.client(), accounts.clone());
-        let watch = tokio::spawn(async move { watched.watch(&client).await });
-        for _ in RBAC_KINDS {
-            assert_eq!(changes.recv().await.unwrap(), Change::Rights);
-        }
-        let account = |name: &str| Account {
-            namespace: "n".into(),
-            name: name.into(),
-        };
+        let mut watched = watch_rights(&server).await;
+        let (accounts, changes) = (watched.accounts.clone(), &mut watched.changes);
         let bundled = |name: &str| {
             let mut binding = object("RoleBinding", name);
             binding["metadata"]["labels"] = json!({keys::MANAGED_BY: keys::MANAGED_BY_OLM});
@@ -339,6 +356,5 @@ mod tests {
         server.remove(&bundled("b"));
         tokio::time::sleep(Duration::from_mins(1)).await;
         assert_ne!(accounts.epoch(), before, "what is taken away counts");
-        watch.abort();
     }
 }

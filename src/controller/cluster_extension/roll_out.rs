@@ -7,9 +7,9 @@ use kube::ResourceExt;
 use tracing::{info, warn};
 
 use super::Context;
+use super::before::Before;
 use super::content::{Content, ContentError};
 use super::observe::bundle_metadata;
-use super::rights::Before;
 use crate::api::cluster_object_set::CollisionProtection;
 use crate::api::condition::Reason;
 use crate::api::{ClusterExtension, keys};
@@ -110,7 +110,7 @@ impl Wish {
         ) {
             self.check_kubernetes(ctx, &content.min_kube_version)
                 .await?;
-            let before = self.objects_before(ctx).await?;
+            let before = Before::read(ctx, &self.account, &self.revisions).await?;
             desired.permissions_gained = self.rights_gained(&before, &content, warnings);
             self.check_permissions(ctx, &desired, &content, &before)
                 .await?;

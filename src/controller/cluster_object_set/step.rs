@@ -7,11 +7,11 @@
 )]
 
 mod abandoned;
+mod asked;
 mod collisions;
 mod end;
 mod tell;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -24,13 +24,11 @@ pub(super) use self::tell::Note;
 use self::tell::renewals;
 use crate::api::cluster_object_set::LifecycleState;
 use crate::api::condition::{ConditionType, is_true};
-use crate::api::object::{Gvk, ObjectKey};
+
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::certificates::TOLD;
 use crate::apply::content::Content;
-use crate::apply::discovery::DiscoveryError;
 use crate::apply::objects::{Objects, revision_stays};
-use crate::apply::permissions::{PreflightError, Preflighter};
 use crate::apply::phases::{Pass as PhasesPass, PhasesError, Remembered};
 use crate::apply::revisions::RevisionError;
 use crate::apply::secrets::{self, ContentError, Reader};
@@ -40,15 +38,13 @@ use crate::controller::cluster_object_set::{Context, PLURAL};
 use crate::controller::metrics::Check;
 use crate::error::{self, Classify, Disposition, Failure};
 use crate::identity::request::{self, RequestError, path};
-use crate::preflight::permissions::defined_kinds;
 use crate::revision::Account;
 use crate::revision::certificates::Wanted;
 use crate::revision::collision::{Claim, CrdOwner};
 use crate::revision::marks::owner_reference;
 use crate::revision::name::label_value;
-use crate::revision::pack::phase_digest;
+use crate::revision::probe;
 use crate::revision::rollout::{Pass, Rollout, rollout};
-use crate::revision::{probe, validate};
 
 /// What a pass came to.
 #[derive(Debug)]
@@ -327,94 +323,6 @@ impl<'a> Work<'a> {
         reader.resolve(self.set).await
     }
 
-    /// What is asked before the first write: are the objects valid, has the account the rights.
-    async fn check(&self, content: &Content) -> Result<(), Box<Step>> {
-        let manifests = manifests(content);
-        self.validate(content, &manifests).await?;
-        // A revision of an extension was checked before it was made.
-        let planned = self.set.annotations().get(keys::CONTENT);
-        if planned
-            .is_some_and(|planned| (self.ctx.preflight).has_just_passed(&self.account, planned))
-        {
-            return Ok(());
-        }
-        let digest = phase_digest("", &manifests).to_string();
-        self.ctx
-            .preflight
-            .check(&self.asking(), &self.account, &digest, &manifests, &[])
-            .await
-            .map_err(|error| {
-                if matches!(error, PreflightError::Lacking(_)) {
-                    self.ctx.reporter.metrics().refused(Check::Permissions);
-                }
-                Box::new(Step::failed(&error))
-            })
-    }
-
-    /// All that the account lacks, where that is why objects could not be applied: one refusal for each object says
-    /// less.
-    async fn lack(&self, content: &Content, error: &PhasesError) -> Option<PreflightError> {
-        if !error.is_forbidden() {
-            return None;
-        }
-        let accounts = self.ctx.identity.accounts();
-        let manifests = manifests(content);
-        let lack = self.asking().lack(&self.account, &manifests, &[]).await;
-        // Admission refuses with the same code: then its words are what counts.
-        let lack = lack.ok().filter(|lack| !lack.is_empty())?;
-        accounts.lacks(&self.account, true);
-        Some(PreflightError::Lacking(Box::new(lack)))
-    }
-
-    fn asking(&self) -> Preflighter<'_> {
-        Preflighter {
-            own: &self.ctx.client,
-            client: &self.client,
-            discovery: &self.ctx.discovery,
-            accounts: self.ctx.identity.accounts(),
-        }
-    }
-
-    async fn validate(&self, content: &Content, manifests: &[Value]) -> Result<(), Box<Step>> {
-        let boxed = |step| Box::new(step);
-        let namespaced = self.namespaced(manifests).await;
-        let namespaced =
-            namespaced.map_err(|error| boxed(Step::failed(&PreflightError::Discover(error))))?;
-        let phases = content.phases.iter().map(|phase| {
-            let objects = phase.items.iter().map(|item| (&item.key, &item.object));
-            (phase.name.as_str(), objects.collect())
-        });
-        let (name, number) = (self.set.name_any(), self.set.spec.revision);
-        let Some(text) = validate::validate(&name, number, &namespaced, phases) else {
-            return Ok(());
-        };
-        self.ctx.reporter.metrics().refused(Check::Objects);
-        Err(boxed(Step::failed(&StepError::Invalid(text))))
-    }
-
-    /// The kinds of objects without namespace that must have one. A kind that nobody knows yet is left to the API
-    /// server.
-    async fn namespaced(&self, manifests: &[Value]) -> Result<BTreeSet<Gvk>, DiscoveryError> {
-        let defined = defined_kinds(manifests);
-        let keys = manifests.iter().filter_map(|it| ObjectKey::of(it).ok()); // Others are no content.
-        let kinds: BTreeSet<Gvk> = keys
-            .filter(|key| key.namespace.is_empty())
-            .map(|key| key.gvk)
-            .collect();
-        let mut namespaced = BTreeSet::new();
-        for gvk in kinds {
-            let kind = (gvk.group.clone(), gvk.kind.clone());
-            let resource = match defined.get(&kind) {
-                Some(resource) => Some(resource.clone()),
-                None => self.ctx.discovery.resource(&gvk).await?,
-            };
-            if resource.is_some_and(|resource| resource.is_namespaced) {
-                namespaced.insert(gvk);
-            }
-        }
-        Ok(namespaced)
-    }
-
     fn wanted_certificates(&self) -> Wanted<'_> {
         let mut siblings = self.claim.siblings.iter();
         let rotation = self.set.annotations().get(keys::ROTATE_CERTIFICATES);
@@ -468,11 +376,6 @@ impl<'a> Work<'a> {
 }
 
 /// Replaces the finalizers of the object as we saw it. The answer is null if it is gone.
-fn manifests(content: &Content) -> Vec<Value> {
-    let items = content.phases.iter().flat_map(|phase| &phase.items);
-    items.map(|item| item.object.clone()).collect()
-}
-
 async fn write_finalizers(
     ctx: &Context,
     set: &ClusterObjectSet,
