@@ -52,15 +52,22 @@ enum EndError {
     Extension(#[source] RequestError),
     #[error("cannot list the CustomResourceDefinitions of the revision")]
     Crds(#[source] RequestError),
+    #[error(
+        "Secret {secret} is gone, so what only this archived revision holds cannot be told: restore the Secret from a backup, \
+         or give the revision up: kubectl delete clusterobjectset {name}"
+    )]
+    Unknown { secret: String, name: String },
 }
 
 impl Classify for EndError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Phases(error) => error.disposition(),
-            Self::Owned(_) | Self::Secrets(_) | Self::Extension(_) | Self::Crds(_) => {
-                Disposition::Retry
-            }
+            Self::Owned(_)
+            | Self::Secrets(_)
+            | Self::Extension(_)
+            | Self::Crds(_)
+            | Self::Unknown { .. } => Disposition::Retry,
         }
     }
 }
@@ -76,6 +83,10 @@ impl Work<'_> {
         }
         let content = match self.read().await {
             Ok(resolved) => resolved.content,
+            Err(ContentError::NotFound { secret, .. }) => {
+                let name = self.set.name_any();
+                return Step::failed(&EndError::Unknown { secret, name });
+            }
             Err(error) => return Step::failed(&error),
         };
         match self.teardown(Occasion::Archived, &content).await {

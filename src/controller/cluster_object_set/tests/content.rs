@@ -189,3 +189,32 @@ async fn what_is_wrong_with_objects_is_told_before_the_first_write() {
         Vec::<String>::new()
     );
 }
+
+#[tokio::test]
+async fn an_archived_revision_without_its_secrets_says_how_to_be_rid_of_it() {
+    let cluster = Cluster::new().await;
+    let install = async |number: usize, version: &str| {
+        let name = format!("e-{number}");
+        let content = desired(version, &[config(version)]);
+        cluster.install(&name, &content).await;
+    };
+    install(1, "1.0.0").await;
+    let path = &cluster.server.paths("/namespaces/system/secrets/e-1-")[0];
+    let secret = cluster.server.object(path).unwrap();
+    cluster.server.remove(&secret);
+    install(2, "2.0.0").await;
+    cluster.passes("e-1").await;
+    let name = secret["metadata"]["name"].as_str().unwrap();
+    assert_eq!(
+        cluster.condition("e-1", "Progressing"),
+        format!(
+            "True/Retrying: Secret system/{name} is gone, so what only this archived revision holds cannot be told: restore \
+             the Secret from a backup, or give the revision up: kubectl delete clusterobjectset e-1"
+        )
+    );
+    let deleted = json!({"metadata": {"deletionTimestamp": Timestamp::now().to_string()}});
+    let path = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
+    cluster.server.edit(path, &deleted);
+    cluster.passes("e-1").await;
+    assert!(cluster.set("e-1").is_none());
+}
