@@ -291,14 +291,30 @@ impl Revisions<'_> {
     /// collector may be done with that, and its finalizer gone, before anybody looks. So nothing is deleted but what
     /// still is as it was read, with its owner; another revision waits until it is read again.
     ///
+    /// `crd_deletion` is what the extension says by now of its definitions.
+    ///
     /// # Errors
     /// When the API server refuses.
-    pub async fn uninstall(&self, existing: &[Revision]) -> Result<Uninstall, RevisionError> {
+    pub async fn uninstall(
+        &self,
+        existing: &[Revision],
+        crd_deletion: Option<&String>,
+    ) -> Result<Uninstall, RevisionError> {
         let owned = existing
             .iter()
             .filter(|revision| revision.belonging == Belonging::Owned);
         let (mut left, mut is_begun) = (Vec::new(), false);
         for revision in owned {
+            // It may have been said in the same moment as the deletion.
+            if revision.annotations.get(keys::CRD_DELETION) != crd_deletion {
+                let said = json!({"metadata": {"annotations": {keys::CRD_DELETION: crd_deletion}}});
+                match self.patch(&revision.name, said).await {
+                    Err(RevisionError::Patch { source, .. }) if source.is_not_found() => {}
+                    written => written?,
+                }
+                left.push(revision.name.clone());
+                continue;
+            }
             if !revision.is_deleting {
                 is_begun |= self.delete(revision).await?;
             }

@@ -47,7 +47,8 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Op
             }),
         };
     }
-    match operations.uninstall(&revisions).await {
+    let crd_deletion = extension.annotations().get(keys::CRD_DELETION);
+    match operations.uninstall(&revisions, crd_deletion).await {
         Ok(Uninstall::Done) => {
             // The garbage collector may have orphaned them before anybody looked.
             let stays = |one: &Revision| one.belonging == Belonging::Restored && !one.is_deleting;

@@ -46,7 +46,10 @@ impl Cluster {
                 matches!(ensured, Ok(Ensured::Unchanged { .. }))
             }
             Step::Uninstall => {
-                matches!(operations.uninstall(&existing).await, Ok(Uninstall::Done))
+                matches!(
+                    operations.uninstall(&existing, None).await,
+                    Ok(Uninstall::Done)
+                )
             }
         };
         if self.server.object(DEPLOYMENT).is_some() {
@@ -281,7 +284,12 @@ async fn what_is_installed_again_at_once_does_not_lose_its_content() {
     let desired = desired("1.0.0", &operator());
     cluster.install("e-1", &desired).await;
     let existing = cluster.revisions();
-    cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+    cluster
+        .ctx
+        .revisions()
+        .uninstall(&existing, None)
+        .await
+        .unwrap();
     cluster.passes("e-1").await;
     assert!(cluster.set("e-1").is_none());
     // The garbage collector comes for the old content when the new revision has the same.

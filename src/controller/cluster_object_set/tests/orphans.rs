@@ -24,7 +24,12 @@ async fn secrets_of_an_archived_revision_that_was_restored_go_with_it() {
     let restored = json!({"metadata": {"ownerReferences": null}});
     cluster.server.edit(&secrets[0], &restored);
     let existing = cluster.revisions();
-    cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+    cluster
+        .ctx
+        .revisions()
+        .uninstall(&existing, None)
+        .await
+        .unwrap();
     assert_eq!(cluster.server.object(&secrets[0]), None);
 }
 
@@ -94,7 +99,7 @@ async fn a_revision_that_was_orphaned_meanwhile_is_not_deleted() {
     cluster.server.edit(SET, &orphaned);
     let uninstall = async |existing: &[Revision]| {
         let operations = cluster.ctx.revisions();
-        operations.uninstall(existing).await.unwrap()
+        operations.uninstall(existing, None).await.unwrap()
     };
     cluster.server.requests();
     let waiting = Uninstall::Waiting(vec!["e-1".into()]);
@@ -198,7 +203,12 @@ async fn a_secret_that_somebody_put_there_again_orphans_nothing() {
         let put_back = json!({"metadata": {"ownerReferences": null}});
         cluster.server.edit(&secrets[0], &put_back);
         let existing = cluster.revisions();
-        cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+        cluster
+            .ctx
+            .revisions()
+            .uninstall(&existing, None)
+            .await
+            .unwrap();
         cluster.passes("e-1").await;
         assert!(cluster.set("e-1").is_none());
         // With nothing else that could have an owner, the Secret decides.
@@ -218,7 +228,12 @@ async fn whether_a_revision_was_orphaned_is_asked_again() {
     cluster.install("e-1", &desired("1.0.0", &operator())).await;
     orphan_everything(&cluster);
     let existing = cluster.revisions();
-    cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+    cluster
+        .ctx
+        .revisions()
+        .uninstall(&existing, None)
+        .await
+        .unwrap();
     cluster
         .server
         .fail_next("GET /api/v1/namespaces/n/serviceaccounts/operator", 500);

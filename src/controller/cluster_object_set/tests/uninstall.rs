@@ -8,7 +8,12 @@ async fn an_uninstall_takes_crds_first_and_keeps_one_that_is_used() {
     cluster.install("e-1", &desired("1.0.0", &operator())).await;
     let uninstall = async |cluster: &Cluster| {
         let existing = cluster.revisions();
-        cluster.ctx.revisions().uninstall(&existing).await.unwrap()
+        cluster
+            .ctx
+            .revisions()
+            .uninstall(&existing, None)
+            .await
+            .unwrap()
     };
     cluster.server.add(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
     cluster.server.requests();
@@ -90,7 +95,12 @@ async fn a_kept_crd_no_longer_names_a_webhook_that_goes() {
         name_webhook(&cluster, differ);
         cluster.server.add(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
         let existing = cluster.revisions();
-        cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+        cluster
+            .ctx
+            .revisions()
+            .uninstall(&existing, None)
+            .await
+            .unwrap();
         cluster.passes("e-1").await;
         let kept = cluster.server.object(CRD).unwrap();
         assert_eq!(kept["spec"]["conversion"]["strategy"], expected);
@@ -106,7 +116,12 @@ async fn a_teardown_waits_for_finalizers_and_says_for_which() {
         &json!({"metadata": {"finalizers": ["somebody/else"]}}),
     );
     let existing = cluster.revisions();
-    cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+    cluster
+        .ctx
+        .revisions()
+        .uninstall(&existing, None)
+        .await
+        .unwrap();
     let next = cluster.pass("e-1").await;
     assert_eq!(
         next,
@@ -136,7 +151,12 @@ async fn an_account_without_rights_never_holds_an_uninstall() {
     cluster.install("e-1", &desired("1.0.0", &operator())).await;
     cluster.server.forbid("n:installer", "");
     let existing = cluster.revisions();
-    cluster.ctx.revisions().uninstall(&existing).await.unwrap();
+    cluster
+        .ctx
+        .revisions()
+        .uninstall(&existing, None)
+        .await
+        .unwrap();
     cluster.passes("e-1").await;
     assert!(cluster.set("e-1").is_none());
     assert!(
@@ -168,4 +188,24 @@ async fn orphaning_leaves_everything_where_it_is() {
     cluster
         .server
         .edit(CONFIG, &json!({"metadata": {"ownerReferences": null}}));
+}
+
+#[tokio::test]
+async fn what_is_said_with_the_deletion_counts() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    cluster.server.add(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
+    let delete = "delete".to_owned();
+    for _ in 0..2 {
+        let existing = cluster.revisions();
+        let operations = cluster.ctx.revisions();
+        operations
+            .uninstall(&existing, Some(&delete))
+            .await
+            .unwrap();
+        cluster.settle().await;
+    }
+    cluster.passes("e-1").await;
+    assert!(cluster.set("e-1").is_none());
+    assert_eq!(cluster.server.object(CRD), None);
 }
