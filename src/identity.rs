@@ -15,6 +15,7 @@
 )]
 
 pub mod accounts;
+mod bindings;
 pub mod connection;
 pub mod impersonation;
 pub mod reach;

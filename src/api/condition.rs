@@ -168,6 +168,8 @@ words! {
         ClusterUpgradeBlocked,
         /// The new version has more permissions than the one before.
         PermissionsGained,
+        /// The account has less rights than when it installed.
+        PermissionsMissing,
         /// The same name and version came with another digest.
         BundleContentChanged,
         /// An automatic upgrade crosses a major version.

@@ -123,9 +123,14 @@ impl Queues {
         extensions: &Informer<ClusterExtension>,
         sets: &Informer<ClusterObjectSet>,
     ) {
+        // `Rights` is told beside it, to those that wait.
+        if let accounts::Change::RightsOf(subject) = change {
+            self.wake_sets(sets, |account| subject.contains(account));
+            return;
+        }
         let concerns = |account: Option<Account>| match (change, account) {
             (accounts::Change::Account(changed), Some(account)) => *changed == account,
-            (accounts::Change::Rights, _) | (accounts::Change::Account(_), None) => true,
+            _ => true,
         };
         for extension in extensions
             .all()
@@ -142,6 +147,19 @@ impl Queues {
         }
         for set in sets.all().iter().filter(|set| is_set_waiting(set)) {
             if concerns(Account::of(&set.metadata)) {
+                self.sets.wake(&set.name_any());
+            }
+        }
+        // What is installed notices that its account went.
+        if let accounts::Change::Account(changed) = change {
+            self.wake_sets(sets, |account| account == changed);
+        }
+    }
+
+    /// The revisions of some accounts.
+    fn wake_sets(&self, sets: &Informer<ClusterObjectSet>, concerns: impl Fn(&Account) -> bool) {
+        for set in sets.all() {
+            if Account::of(&set.metadata).is_some_and(|account| concerns(&account)) {
                 self.sets.wake(&set.name_any());
             }
         }

@@ -10,7 +10,7 @@
     reason = "the watches are the controller's own"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,11 +25,16 @@ use tokio::sync::{Notify, broadcast};
 use tracing::debug;
 
 use crate::api::keys;
+use crate::identity::bindings::Bindings;
+pub use crate::identity::bindings::Subject;
 use crate::identity::request::{self, RequestError};
 use crate::revision::Account;
 
-/// The kinds that decide who may do what.
-const RBAC_KINDS: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
+/// The kinds that say what may be done.
+const ROLES: [&str; 2] = ["Role", "ClusterRole"];
+/// The kinds that say who may.
+const BINDINGS: [&str; 2] = ["RoleBinding", "ClusterRoleBinding"];
+const RBAC: &str = "rbac.authorization.k8s.io";
 /// How many changes a slow listener may lag behind before it only learns that it missed some.
 const CHANGES: usize = 1024;
 /// How long changes by bundles are gathered before those that lack rights are told.
@@ -42,6 +47,8 @@ pub enum Change {
     Account(Account),
     /// Somebody's rights changed.
     Rights,
+    /// It were theirs.
+    RightsOf(Subject),
 }
 
 /// What is known about accounts.
@@ -51,6 +58,12 @@ pub struct Accounts {
     known: Mutex<Option<BTreeSet<Account>>>,
     /// Counts the changes of rights.
     epoch: AtomicU64,
+    /// Counts the changes of the rights of some.
+    changed: Mutex<BTreeMap<Subject, u64>>,
+    /// Who has which role, of all bindings that no bundle brought.
+    bindings: Mutex<Bindings>,
+    /// The same of those without namespace.
+    cluster_bindings: Mutex<Bindings>,
     /// Who is known to lack rights.
     lacking: Mutex<BTreeSet<Account>>,
     /// A bundle brought or took rights.
@@ -63,6 +76,9 @@ impl Default for Accounts {
         Self {
             known: Mutex::new(None),
             epoch: AtomicU64::new(0),
+            changed: Mutex::default(),
+            bindings: Mutex::default(),
+            cluster_bindings: Mutex::default(),
             lacking: Mutex::default(),
             bundled: Notify::new(),
             changes: broadcast::channel(CHANGES).0,
@@ -81,6 +97,18 @@ impl Accounts {
         }
         let path = request::path("", "v1", Some(&account.namespace), "serviceaccounts");
         Ok(request::get(client, &path, &account.name).await?.is_some())
+    }
+
+    /// Whether `account` is known not to exist; no request.
+    pub fn is_missing(&self, account: &Account) -> bool {
+        (self.known().as_ref()).is_some_and(|known| !known.contains(account))
+    }
+
+    /// Changes whenever the rights of `account` change, or may have.
+    pub fn epoch_of(&self, account: &Account) -> u64 {
+        let changed = lock(&self.changed);
+        let own = changed.iter().filter(|(one, _)| one.contains(account));
+        own.map(|(_, times)| times).sum()
     }
 
     /// Changes whenever somebody's rights change: what was found out under another number may be wrong.
@@ -105,8 +133,8 @@ impl Accounts {
 
     /// Watches until it is dropped.
     pub async fn watch(&self, client: &Client) {
-        let [roles, cluster_roles, bindings, cluster_bindings] =
-            RBAC_KINDS.map(|kind| self.watch_rights(client, kind));
+        let [roles, cluster_roles] = ROLES.map(|kind| self.watch_roles(client, kind));
+        let [bindings, cluster_bindings] = BINDINGS.map(|kind| self.watch_bindings(client, kind));
         tokio::join!(
             self.watch_accounts(client),
             roles,
@@ -154,20 +182,72 @@ impl Accounts {
         }
     }
 
-    async fn watch_rights(&self, client: &Client, kind: &'static str) {
-        let config = watcher::Config::default();
-        let mut events = events(client, "rbac.authorization.k8s.io", kind, config);
+    async fn watch_roles(&self, client: &Client, kind: &'static str) {
+        let mut events = events(client, RBAC, kind, watcher::Config::default());
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Apply(object)) if is_bundled(&object) => self.bundled.notify_one(),
-                Ok(Event::Delete(object)) if is_bundled(&object) => self.next_epoch(),
-                Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => {
-                    self.next_epoch();
-                    self.announce(Change::Rights);
+                Ok(Event::Apply(role)) if is_bundled(&role) => self.bundled.notify_one(),
+                Ok(Event::Delete(role)) if is_bundled(&role) => self.next_epoch(),
+                Ok(Event::Apply(role) | Event::Delete(role)) => {
+                    let (namespace, name) = (role.namespace().unwrap_or_default(), role.name_any());
+                    let subjects = BINDINGS.iter().map(|kind| self.bindings(kind));
+                    let subjects =
+                        subjects.flat_map(|known| lock(known).of_role(&namespace, &name));
+                    self.rights_changed(subjects.collect());
                 }
+                // What changed while the watch was broken is not known: those that wait look again.
+                Ok(Event::InitDone) => self.rights_changed(BTreeSet::new()),
                 Ok(Event::Init | Event::InitApply(_)) => {}
                 Err(error) => debug!(%error, kind, "cannot watch rights"),
             }
+        }
+    }
+
+    async fn watch_bindings(&self, client: &Client, kind: &'static str) {
+        let known = self.bindings(kind);
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(RBAC, "v1", kind));
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let watch = watcher::watcher(api, watcher::Config::default());
+        let mut events = watch.default_backoff().boxed();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Apply(binding)) if is_bundled(&binding) => self.bundled.notify_one(),
+                Ok(Event::Delete(binding)) if is_bundled(&binding) => self.next_epoch(),
+                Ok(Event::InitApply(binding)) if is_bundled(&binding) => {}
+                Ok(Event::Init) => lock(known).begin(),
+                Ok(Event::InitApply(binding)) => lock(known).list(&binding),
+                Ok(Event::InitDone) => {
+                    let concerned = lock(known).end();
+                    self.rights_changed(concerned);
+                }
+                Ok(Event::Apply(binding)) => {
+                    let concerned = lock(known).change(&binding, true);
+                    self.rights_changed(concerned);
+                }
+                Ok(Event::Delete(binding)) => {
+                    let concerned = lock(known).change(&binding, false);
+                    self.rights_changed(concerned);
+                }
+                Err(error) => debug!(%error, kind, "cannot watch rights"),
+            }
+        }
+    }
+
+    fn bindings(&self, kind: &str) -> &Mutex<Bindings> {
+        if kind == "RoleBinding" {
+            &self.bindings
+        } else {
+            &self.cluster_bindings
+        }
+    }
+
+    /// What was found out about rights may be wrong; whose they are looks anew.
+    fn rights_changed(&self, concerned: BTreeSet<Subject>) {
+        self.next_epoch();
+        self.announce(Change::Rights);
+        for subject in concerned {
+            *lock(&self.changed).entry(subject.clone()).or_default() += 1;
+            self.announce(Change::RightsOf(subject));
         }
     }
 
@@ -198,12 +278,16 @@ impl Accounts {
     }
 
     fn known(&self) -> MutexGuard<'_, Option<BTreeSet<Account>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 
     fn lacking(&self) -> MutexGuard<'_, BTreeSet<Account>> {
-        self.lacking.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lacking)
     }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type Watched = PartialObjectMeta<DynamicObject>;
@@ -220,7 +304,7 @@ fn events(
 }
 
 /// Whether a bundle brought it.
-fn is_bundled(object: &Watched) -> bool {
+fn is_bundled(object: &impl kube::Resource) -> bool {
     (object.labels().get(keys::MANAGED_BY)).is_some_and(|manager| manager == keys::MANAGED_BY_OLM)
 }
 
@@ -283,7 +367,7 @@ mod tests {
     /// Waits until all kinds were listed.
     async fn watch_rights(server: &ApiServer) -> Watching {
         let mut watched = watch(server);
-        for _ in RBAC_KINDS {
+        for _ in ROLES.iter().chain(&BINDINGS) {
             assert_eq!(watched.changes.recv().await.unwrap(), Change::Rights);
         }
         watched

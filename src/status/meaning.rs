@@ -157,6 +157,10 @@ pub const fn meaning(reason: Reason) -> Meaning {
             "The new version's operator may do more than the one before; the message lists the rules.",
             "Check that you want it to; pin spec.source.catalog.version to stay.",
         ),
+        Reason::PermissionsMissing => act(
+            "The service account has lost rights since the installation; what is installed runs on, but may not be mended or removed.",
+            "Grant them again: `oxolm rbac generate` prints the roles.",
+        ),
         Reason::BundleContentChanged => act(
             "The catalog offers other content under the name and version that is installed.",
             "Ask the catalog's author why; annotation oxolm.dev/accept-digest on the extension takes the new content.",

@@ -37,6 +37,10 @@ pub struct Entry {
     pub account: Option<Account>,
     /// Whether changes of some kinds are not seen.
     pub is_unwatched: bool,
+    /// The epoch of its account's rights when they were last known to be enough, or looked at.
+    pub rights: Option<u64>,
+    /// What the account lacks by now.
+    pub lack: Option<Warning>,
     /// What people were told.
     pub warnings: Vec<Warning>,
     /// The resource version of the `ClusterObjectSet` as we saw or wrote it last.

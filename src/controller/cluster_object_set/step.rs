@@ -196,6 +196,7 @@ impl<'a> Work<'a> {
             step.predecessors = self.predecessors();
         }
         step.pass.warnings.extend(entry.warnings.iter().cloned());
+        step.pass.warnings.extend(entry.lack.clone());
         self.ctx.memory.put(self.set, entry);
         step
     }
@@ -219,7 +220,11 @@ impl<'a> Work<'a> {
             ahead: TOLD,
             now: Timestamp::now(),
         };
-        if pass.is_settled(&entry.remembered) && !self.is_orphan_without_account().await {
+        if pass.is_settled(&entry.remembered)
+            && !self.ctx.identity.accounts().is_missing(&self.account)
+            && !self.is_orphan_without_account().await
+        {
+            self.review(entry).await;
             let looked = pass.look(&mut entry.remembered).await;
             // A watch may have ended since.
             self.note_unwatched(entry);

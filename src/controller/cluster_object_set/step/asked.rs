@@ -6,15 +6,18 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 
 use super::{Step, StepError, Work};
+use crate::api::condition::Reason;
 use crate::api::keys;
 use crate::api::object::{Gvk, ObjectKey};
 use crate::apply::content::Content;
 use crate::apply::discovery::DiscoveryError;
 use crate::apply::permissions::{PreflightError, Preflighter};
 use crate::apply::phases::PhasesError;
+use crate::controller::cluster_object_set::memory::Entry;
 use crate::controller::metrics::Check;
 use crate::preflight::permissions::defined_kinds;
 use crate::revision::pack::phase_digest;
+use crate::revision::rollout::Warning;
 use crate::revision::validate;
 
 impl Work<'_> {
@@ -59,6 +62,42 @@ impl Work<'_> {
         let lack = lack.ok().filter(|lack| !lack.is_empty())?;
         accounts.lacks(&self.account, true);
         Some(PreflightError::Lacking(Box::new(lack)))
+    }
+
+    /// What is installed is looked at again when the rights of its account change: what is taken away is told before
+    /// something goes wrong that then could not be mended.
+    pub(super) async fn review(&self, entry: &mut Entry) {
+        let accounts = self.ctx.identity.accounts();
+        // Read first: rights may change while we ask.
+        let now = accounts.epoch_of(&self.account);
+        let is_same = entry.rights.replace(now).is_none_or(|then| then == now);
+        if is_same && entry.lack.is_none() {
+            return;
+        }
+        let lack = async {
+            let content = self.read().await.ok()?.content; // Told by the next pass that needs it.
+            let manifests = manifests(&content);
+            self.asking()
+                .lack(&self.account, &manifests, &[])
+                .await
+                .ok()
+        };
+        match lack.await {
+            Some(lack) => {
+                let lacks = !lack.is_empty();
+                accounts.lacks(&self.account, lacks);
+                let error = PreflightError::Lacking(Box::new(lack));
+                entry.lack = lacks.then(|| Warning {
+                    reason: Reason::PermissionsMissing,
+                    sentence: format!(
+                        "Service account {} no longer has all rights that it takes to maintain and remove this: {error}",
+                        self.account
+                    ),
+                });
+            }
+            // Not found out: the next pass asks.
+            None => entry.rights = now.checked_sub(1),
+        }
     }
 
     fn asking(&self) -> Preflighter<'_> {

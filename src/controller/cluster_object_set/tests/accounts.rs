@@ -1,6 +1,7 @@
 //! Revisions whose account is missing, or may too little.
 
 use super::*;
+use crate::identity::accounts::{Change, Subject};
 
 #[tokio::test]
 async fn a_missing_account_and_missing_rights_stop_before_the_first_write() {
@@ -118,4 +119,60 @@ async fn who_has_all_rights_and_is_refused_is_told_in_the_words_of_the_refusal()
     assert_eq!(cluster.pass("e-1").await, Next::Retry);
     let told = cluster.condition("e-1", "Progressing");
     assert!(told.contains(quota), "{told}");
+}
+
+#[tokio::test]
+async fn what_an_account_loses_is_told_before_something_goes_wrong() {
+    let cluster = Cluster::new().await;
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b", "namespace": "n"},
+        "roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "ServiceAccount", "name": "installer"}],
+    });
+    cluster.server.add(&binding);
+    let accounts = cluster.ctx.identity.accounts();
+    let client = cluster.server.client();
+    tokio::select! {
+        () = accounts.watch(&client) => panic!("the watch ended"),
+        () = rights_come_and_go(&cluster, &binding) => {}
+    }
+}
+
+async fn rights_come_and_go(cluster: &Cluster, binding: &Value) {
+    let mut changes = cluster.ctx.identity.accounts().changes();
+    let mut told = async |wanted: Change| while changes.recv().await.unwrap() != wanted {};
+    let its = Change::RightsOf(Subject::Account(account()));
+    told(its.clone()).await;
+    cluster
+        .install("e-1", &desired("1.0.0", &[config("1")]))
+        .await;
+    cluster.pass("e-1").await;
+    assert_eq!(cluster.condition("e-1", "Warnings"), "");
+    cluster.server.set_rules("n:installer", &[]);
+    cluster.server.remove(binding);
+    told(its.clone()).await;
+    cluster.pass("e-1").await;
+    let warning = cluster.condition("e-1", "Warnings");
+    assert!(
+        warning.starts_with("True/PermissionsMissing: Service account n/installer no longer has all rights that it takes to maintain and remove this: pre-authorization failed: "),
+        "{warning}"
+    );
+    assert!(cluster.condition("e-1", "Available").starts_with("True/"));
+    let all = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
+    cluster.server.set_rules("n:installer", &[("n", all)]);
+    cluster.server.add(binding);
+    told(its).await;
+    cluster.pass("e-1").await;
+    assert_eq!(cluster.condition("e-1", "Warnings"), "");
+    cluster.server.requests();
+    cluster.pass("e-1").await;
+    assert_eq!(cluster.server.requests(), Vec::<String>::new());
+    let installer = namespaced("v1", "ServiceAccount", "installer");
+    cluster.server.remove(&installer);
+    told(Change::Account(account())).await;
+    cluster.pass("e-1").await;
+    assert!(
+        cluster
+            .condition("e-1", "Progressing")
+            .ends_with("kubectl create serviceaccount installer --namespace n")
+    );
 }
