@@ -3,6 +3,7 @@
 //! Everything here is pure and deterministic: the same object and outcome give the same status, so a pass that
 //! changed nothing writes nothing. Messages are free of socket addresses and cut at the API's limit.
 
+mod advice;
 pub mod cluster_catalog;
 pub mod cluster_extension;
 pub mod cluster_object_set;

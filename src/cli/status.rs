@@ -178,7 +178,7 @@ fn explain(what: &str, overview: &Overview, out: &mut impl Write) -> io::Result<
     for line in overview.why.lines() {
         writeln!(out, "  {line}")?;
     }
-    match overview.next {
+    match &overview.next {
         Some(next) if overview.urgency < Urgency::Working => writeln!(out, "  → {next}"),
         _ => Ok(()),
     }

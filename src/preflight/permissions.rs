@@ -108,8 +108,8 @@ pub enum NeedsError {
     },
     /// A kind that the API server does not serve, and no manifest defines. The text is the reference's, with what to do.
     #[error(
-        "could not get REST mapping for object {index} in manifest with GVK {}, Kind={} (name: {name}): no matches for kind {} in version {}: install what defines it first",
-        gvk.api_version(), gvk.kind, quoted(&gvk.kind), quoted(&gvk.api_version())
+        "could not get REST mapping for object {index} in manifest with GVK {}, Kind={} (name: {name}): no matches for kind {} in version {}: {}",
+        gvk.api_version(), gvk.kind, quoted(&gvk.kind), quoted(&gvk.api_version()), remedy(gvk)
     )]
     UnknownKind {
         /// Its place.
@@ -119,6 +119,42 @@ pub enum NeedsError {
         /// Its name.
         name: String,
     },
+}
+
+/// What is said of a kind of a group that Kubernetes itself has, in a version that it does not serve.
+pub const REMOVED_API: &str = "this Kubernetes does not serve that version of its own API: choose a version of the bundle that is made for it";
+
+/// The groups of Kubernetes itself that bundles have objects of, or had. Others that end alike are defined by CRDs.
+const OF_KUBERNETES: [&str; 20] = [
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "extensions",
+    "flowcontrol.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+];
+
+/// What helps where a kind is not served: nobody can install an API of Kubernetes.
+fn remedy(gvk: &Gvk) -> &'static str {
+    if OF_KUBERNETES.contains(&gvk.group.as_str()) {
+        REMOVED_API
+    } else {
+        "install what defines it first"
+    }
 }
 
 impl Classify for NeedsError {

@@ -13,7 +13,7 @@ use super::{Catalog, Query, Resolution, ResolveError, deprecation};
 use crate::fbc::package::Deprecation;
 use crate::version::release::BundleVersion;
 
-pub use message::MAX_MESSAGE_BYTES;
+pub use message::{MAX_MESSAGE_BYTES, chosen_version};
 pub use nearest::Hop;
 
 /// The whole explanation of a resolution.

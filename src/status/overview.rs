@@ -2,6 +2,7 @@
 
 use crate::api::condition::{self, Condition, ConditionStatus, ConditionType, Reason};
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use crate::status::advice;
 use crate::status::meaning::meaning;
 
 /// How much something asks for somebody. The order is that of attention: the worst first.
@@ -29,7 +30,7 @@ pub struct Overview {
     /// Why, in the words of the condition that decided; empty when all is well.
     pub why: String,
     /// What to do next, if anything.
-    pub next: Option<&'static str>,
+    pub next: Option<String>,
 }
 
 impl Overview {
@@ -50,7 +51,11 @@ impl Overview {
             why: condition
                 .map(|condition| condition.message.clone())
                 .unwrap_or_default(),
-            next: reason.and_then(|reason| meaning(reason).remedy),
+            next: reason.and_then(|reason| {
+                let about = condition.filter(|_| reason == Reason::Retrying);
+                let advice = about.and_then(|condition| advice::of(&condition.message));
+                advice.or_else(|| meaning(reason).remedy.map(str::to_owned))
+            }),
         }
     }
 
@@ -60,7 +65,10 @@ impl Overview {
             urgency: Urgency::Notice,
             state: if is_new { "not looked at" } else { "outdated" },
             why: "oxolm has not looked at this spec yet".to_owned(),
-            next: Some("When it lasts, look whether oxolm runs: kubectl get pods -n olmv1-system."),
+            next: Some(
+                "When it lasts, look whether oxolm runs: kubectl get pods -n olmv1-system."
+                    .to_owned(),
+            ),
         }
     }
 }
@@ -109,7 +117,14 @@ pub fn extension(extension: &ClusterExtension) -> Overview {
             (false, true) => (Urgency::Broken, "blocked"),
             (false, false) => (Urgency::Broken, "retrying"),
         };
-        return Overview::of(urgency, state, Some(failed));
+        let mut overview = Overview::of(urgency, state, Some(failed));
+        if failed.reason == Reason::Retrying.as_str() {
+            let resolved = seen.with(ConditionType::Resolved, ConditionStatus::True);
+            let resolved = resolved.map(|condition| condition.message.as_str());
+            let advice = advice::of_extension(extension, resolved, &failed.message);
+            overview.next = advice.or(overview.next);
+        }
+        return overview;
     }
     if is_installed && let Some(down) = seen.with(ConditionType::Available, ConditionStatus::False)
     {

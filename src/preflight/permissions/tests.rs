@@ -314,6 +314,24 @@ fn a_role_that_is_not_in_the_manifests_counts_with_its_rules() {
 }
 
 #[test]
+fn nobody_is_told_to_install_what_kubernetes_dropped() {
+    for (api_version, is_dropped) in [
+        ("apiextensions.k8s.io/v1beta1", true),
+        ("policy/v1beta1", true),
+        ("v2", true),
+        ("snapshot.storage.k8s.io/v1", false),
+        ("g/v1", false),
+    ] {
+        let nobody = |_: &Gvk| None;
+        let manifest = object(api_version, "Thing", "ns", "t");
+        let text = needs(&[manifest], &nobody).unwrap_err().to_string();
+        assert_eq!(text.ends_with(REMOVED_API), is_dropped, "{text}");
+        let installs = text.ends_with(": install what defines it first");
+        assert_eq!(installs, !is_dropped, "{text}");
+    }
+}
+
+#[test]
 fn a_kind_whose_crd_comes_along_is_known() {
     let mut crd = object(
         "apiextensions.k8s.io/v1",

@@ -15,6 +15,9 @@ pub const MAX_MESSAGE_BYTES: usize = 1024;
 /// What a message that was cut ends with.
 const CUT: &str = " …";
 
+/// What a message begins with that names a bundle to install.
+const CHOSE: &str = "chose";
+
 /// How many names a list shows.
 const SHOWN: usize = 5;
 
@@ -36,6 +39,12 @@ pub(in super::super) fn of(
         }
     }
     cut(text)
+}
+
+/// The version that a message of [`resolved`] says was chosen anew.
+pub fn chosen_version(message: &str) -> Option<&str> {
+    let (_, rest) = message.strip_prefix(CHOSE)?.split_once(" (")?;
+    Some(rest.split_once(") from catalog ")?.0)
 }
 
 /// The message when the question itself is wrong.
@@ -108,7 +117,7 @@ fn resolved(view: &View<'_>, bundle: &ResolvedBundle) -> String {
     let verb = if stays {
         "installed bundle stays:"
     } else {
-        "chose"
+        CHOSE
     };
     format!(
         "{verb} {} from catalog {}",

@@ -1,0 +1,160 @@
+//! What to do about a failure that is tried again, by what its message is about.
+//!
+//! A reason is the same for many failures, and its meaning can only say the most general thing. Nothing is decided here by
+//! text: people read it, and where no text is known they are told what the reason means.
+
+use crate::api::ClusterExtension;
+use crate::preflight::permissions::REMOVED_API;
+use crate::resolve::report;
+
+/// What an account lacks, as the preflight says.
+const LACKING: &str = "service account requires the following permissions";
+/// What the API server says of fields that stay as they are.
+const UNCHANGEABLE: [&str; 2] = ["cannot change roleRef", "field is immutable"];
+/// A kind that nobody knows.
+const UNKNOWN_KIND: &str = "no matches for kind";
+
+/// What helps against `message`, if it is about one of a few things that happen often.
+pub(super) fn of(message: &str) -> Option<String> {
+    let advice = if UNCHANGEABLE.iter().any(|text| message.contains(text)) {
+        "Kubernetes does not let this field be changed: delete the object that the message names, so that it is made anew, or \
+         choose the earlier version with spec.source.catalog.version."
+    } else if message.contains(REMOVED_API) {
+        "Choose a newer version of the bundle, or an older Kubernetes: nothing that is installed brings this API back."
+    } else if message.contains(UNKNOWN_KIND) {
+        "Install what defines this kind; it is looked for again by itself."
+    } else if message.contains(LACKING) {
+        "Give the account the rights that the message lists; `oxolm rbac generate` prints the roles. Nothing has to be restarted."
+    } else {
+        return None;
+    };
+    Some(advice.to_owned())
+}
+
+/// The same for an extension, of which more is known; `resolved` is what its condition `Resolved` says.
+pub(super) fn of_extension(
+    extension: &ClusterExtension,
+    resolved: Option<&str>,
+    message: &str,
+) -> Option<String> {
+    let Some(catalog) = extension.spec.source.catalog.as_ref() else {
+        return of(message);
+    };
+    if !message.contains(LACKING) {
+        return of(message);
+    }
+    let package = &catalog.package_name;
+    let status = extension.status.as_ref();
+    let installed = status.and_then(|status| status.install.as_ref());
+    let installed = installed.map(|install| install.bundle.version.as_str());
+    let chosen = resolved.and_then(report::chosen_version);
+    // Both, for an upgrade: what the old version leaves behind is deleted with the account's rights.
+    let chosen = chosen.filter(|chosen| Some(*chosen) != installed);
+    let versions = installed.into_iter().chain(chosen);
+    let mut bundles: Vec<String> = versions
+        .map(|version| format!("{package}@{version}"))
+        .collect();
+    if bundles.is_empty() {
+        bundles.push(package.clone());
+    }
+    let bundles = bundles.join(" ");
+    let namespace = &extension.spec.namespace;
+    let account = extension.spec.service_account_name().unwrap_or("NAME");
+    let (config, of_config) = match &extension.spec.config {
+        Some(_) => (" --config FILE", ", FILE being its spec.config.inline"),
+        None => ("", ""),
+    };
+    Some(format!(
+        "Give the account its rights: `oxolm rbac generate {bundles} --cluster --namespace {namespace} \
+         --service-account {account}{config} | kubectl apply -f -`{of_config}. Nothing has to be restarted."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn extension(more: &serde_json::Value, installed: Option<&str>) -> ClusterExtension {
+        let mut object = json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": "x"},
+            "spec": {"namespace": "n", "serviceAccount": {"name": "s"},
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
+            "status": installed.map_or(json!({}), |version| json!({"install": {"bundle": {"name": "p", "version": version}}})),
+        });
+        if let Some(config) = more.get("config") {
+            object["spec"]["config"] = config.clone();
+        }
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn whoever_lacks_rights_is_told_the_command_that_gives_them() {
+        let message = "pre-authorization failed: service account requires the following permissions to manage cluster extension:\n  x";
+        let resolved = Some(r#"chose "p.v1.1.0" (1.1.0) from catalog "c""#);
+        let config = json!({"config": {"configType": "Inline", "inline": {"watchNamespace": "n"}}});
+        for (more, installed, resolved, expected) in [
+            (
+                json!({}),
+                None,
+                resolved,
+                "p@1.1.0 --cluster --namespace n --service-account s |",
+            ),
+            (
+                json!({}),
+                Some("1.0.0"),
+                resolved,
+                "p@1.0.0 p@1.1.0 --cluster --namespace n --service-account s |",
+            ),
+            (json!({}), Some("1.1.0"), resolved, "p@1.1.0 --cluster "),
+            (json!({}), None, None, "p --cluster "),
+            (
+                config,
+                None,
+                None,
+                "--service-account s --config FILE | kubectl apply -f -`, FILE being ",
+            ),
+        ] {
+            let extension = extension(&more, installed);
+            let advice = of_extension(&extension, resolved, message).unwrap();
+            assert!(advice.contains(expected), "{advice}");
+        }
+        assert!(of(message).unwrap().contains("oxolm rbac generate"));
+    }
+
+    #[test]
+    fn a_message_is_answered_by_what_it_is_about() {
+        for (message, expected) in [
+            (
+                r#"rolebindings.rbac.authorization.k8s.io "b" is invalid: roleRef: Invalid value: cannot change roleRef"#,
+                Some("delete the object"),
+            ),
+            (
+                r#"Deployment.apps "d" is invalid: spec.selector: Invalid value: {}: field is immutable"#,
+                Some("delete the object"),
+            ),
+            (
+                r#"no matches for kind "Thing" in version "g/v1": install what defines it first"#,
+                Some("Install what defines"),
+            ),
+            ("service account \"s\" not found in namespace \"n\"", None),
+        ] {
+            let advice = of(message);
+            assert_eq!(advice.is_some(), expected.is_some(), "{message}");
+            assert!(
+                advice
+                    .unwrap_or_default()
+                    .contains(expected.unwrap_or_default())
+            );
+        }
+        let removed = format!(
+            r#"no matches for kind "X" in version "apiextensions.k8s.io/v1beta1": {REMOVED_API}"#
+        );
+        assert!(
+            of(&removed)
+                .unwrap()
+                .contains("newer version of the bundle")
+        );
+    }
+}
