@@ -67,16 +67,29 @@ pub async fn survey(
         let (discovery, probes) = (&discovery, probes.as_slice());
         items.map(move |item| {
             let look = async move {
+                let state = look(client, discovery, probes, set, &item.key).await;
                 Surveyed {
                     phase: phase.name.clone(),
-                    key: item.key.clone(),
-                    state: look(client, discovery, probes, set, &item.key).await,
+                    key: placed(discovery, &item.key),
+                    state,
                 }
             };
             look.boxed()
         })
     });
     Ok(side_by_side(looks.collect()).await)
+}
+
+/// `key` without a namespace where its kind has none: manifests name one all the same, and the API server drops it.
+fn placed(discovery: &Discovery, key: &ObjectKey) -> ObjectKey {
+    let mut key = key.clone();
+    if discovery
+        .known(&key.gvk)
+        .is_some_and(|resource| !resource.is_namespaced)
+    {
+        key.namespace.clear();
+    }
+    key
 }
 
 async fn look(
@@ -125,6 +138,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing::api_server::ApiServer;
+
+    #[tokio::test]
+    async fn a_kind_without_namespaces_has_none() {
+        let server = ApiServer::new();
+        let discovery = Discovery::new(server.client());
+        for (api_version, kind, expected) in [
+            ("v1", "ConfigMap", "n"),
+            ("rbac.authorization.k8s.io/v1", "ClusterRole", ""),
+        ] {
+            let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", "namespace": "n"}});
+            let key = ObjectKey::of(&object).unwrap();
+            discovery.resource(&key.gvk).await.unwrap().unwrap();
+            assert_eq!(placed(&discovery, &key).namespace, expected, "{kind}");
+        }
+    }
 
     #[test]
     fn an_object_is_judged_by_its_owner_and_its_probes() {
