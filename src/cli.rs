@@ -28,7 +28,7 @@ mod table;
 mod uninstall_cleanup;
 mod upgradeable;
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -110,6 +110,7 @@ pub fn main() -> ExitCode {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
         Err(error) => {
+        Err(error) if is_unread(&error) => ExitCode::SUCCESS,
             // Standard error may be closed; there is nowhere else to say it.
             _ = writeln!(anstream::stderr(), "oxolm: {}", chain(error.as_ref()));
             ExitCode::from(2)
@@ -118,4 +119,13 @@ pub fn main() -> ExitCode {
 }
 
 #[cfg(test)]
+/// Whether whoever reads the answer has closed it, as `head` does: that is no failure. A connection that breaks is an error
+/// of its own type; only an answer's is a bare one.
+fn is_unread(error: &anyhow::Error) -> bool {
+    let bare = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    let of_json = error.downcast_ref::<serde_json::Error>();
+    let kind = bare.or_else(|| of_json.and_then(serde_json::Error::io_error_kind));
+    kind == Some(io::ErrorKind::BrokenPipe)
+}
+
 mod tests;

@@ -95,9 +95,14 @@ fn is_answer(error: &(dyn Error + 'static)) -> bool {
 }
 
 fn own_text(error: &(dyn Error + 'static)) -> String {
-    match error.downcast_ref::<kube::Error>() {
-        Some(kube::Error::Api(status)) => status.message.clone(),
-        _ => error.to_string(),
+    if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+        return status.message.clone();
+    }
+    let text = error.to_string();
+    // kube names its own type before what happened.
+    match text.strip_prefix("ServiceError: ") {
+        Some(what) => what.to_owned(),
+        None => text,
     }
 }
 

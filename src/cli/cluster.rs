@@ -15,17 +15,20 @@ use clap::Args;
 use futures::TryStreamExt as _;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use kube::api::ListParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, ResourceExt as _};
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::Value;
 use tokio::io::AsyncRead;
 use tokio::runtime::Runtime;
 use tokio_util::compat::FuturesAsyncReadCompatExt as _;
 use tokio_util::io::{StreamReader, SyncIoBridge};
+use tower::{BoxError, service_fn};
 use url::{Host, Url};
 
 use crate::api::condition::{self, ConditionType};
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, policy};
+use crate::error::chain;
 use crate::identity::ExcludedNamespaces;
 use crate::identity::reach::{self, ReachError};
 use crate::identity::request;
@@ -80,12 +83,13 @@ impl ClusterOptions {
                         context: Some(context.clone()),
                         ..KubeConfigOptions::default()
                     };
-                    reach::by_kubeconfig(Kubeconfig::read()?, &options).await?
+                    let kubeconfig = Kubeconfig::read().map_err(|error| unread(&error))?;
+                    reach::by_kubeconfig(kubeconfig, &options).await?
                 }
             };
             // A server that is not there is an answer; the client would try for minutes before it says so.
             config.default_retry = false;
-            anyhow::Ok(Client::try_from(config)?)
+            anyhow::Ok(client_of(config)?)
         });
         Ok(Cluster {
             client: client.context("cannot use the kubeconfig")?,
@@ -99,7 +103,10 @@ impl ClusterOptions {
 fn without_pod(error: ReachError) -> anyhow::Error {
     match error.source() {
         Some(of_kubeconfig) if matches!(error, ReachError::Nowhere(_)) => {
-            anyhow!("{of_kubeconfig}")
+            match of_kubeconfig.downcast_ref() {
+                Some(error) => unread(error),
+                None => anyhow!("{of_kubeconfig}"),
+            }
         }
         _ => error.into(),
     }
@@ -114,6 +121,42 @@ pub(super) struct UnknownKind;
 fn known(error: kube::Error) -> anyhow::Error {
     match &error {
         kube::Error::Api(status) if status.code == 404 && status.reason != "NotFound" => {
+/// Why a kubeconfig cannot be read.
+fn unread(error: &KubeconfigError) -> anyhow::Error {
+    match error {
+        KubeconfigError::ReadConfig(why, path) => {
+            anyhow!("{why}").context(format!("cannot read {}", path.display()))
+        }
+        other => anyhow!("{}", chain(other)),
+    }
+}
+
+/// A client whose errors name the server: whoever has several clusters must know which one is meant.
+fn client_of(config: Config) -> Result<Client, kube::Error> {
+    let address = config.cluster_url.to_string();
+    let namespace = config.default_namespace.clone();
+    let client = Client::try_from(config)?;
+    let named = service_fn(move |request: http::Request<Body>| {
+        let (client, address) = (client.clone(), address.clone());
+        async move {
+            let answer = client.send(request).await;
+            answer.map_err(|error| Unanswered {
+                address,
+                source: error.into(),
+            })
+        }
+    });
+    Ok(Client::new(named, namespace))
+}
+
+/// The API server gave no answer at all.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot ask the API server at {address}")]
+struct Unanswered {
+    address: String,
+    source: BoxError,
+}
+
             anyhow::Error::new(UnknownKind)
         }
         _ => error.into(),
@@ -254,7 +297,7 @@ impl Cluster {
         )))
     }
 
-    async fn proxied(&self, catalog: &ClusterCatalog, path: &str) -> anyhow::Result<Body> {
+    async fn proxied(&self, catalog: &ClusterCatalog, path: &str) -> anyhow::Result<Content> {
         let base = served_at(catalog).context("it is not served: it has no status.urls")?;
         let (service, namespace) = service(base).with_context(|| {
             format!(
@@ -274,9 +317,9 @@ impl Cluster {
 }
 
 /// What is read from a server.
-type Body = Pin<Box<dyn AsyncRead + Send>>;
+type Content = Pin<Box<dyn AsyncRead + Send>>;
 
-async fn forwarded(base: &Url, name: &str, path: &str) -> anyhow::Result<Body> {
+async fn forwarded(base: &Url, name: &str, path: &str) -> anyhow::Result<Content> {
     ensure!(
         matches!(base.scheme(), "http" | "https"),
         "--catalogs-url {base} is neither http nor https"
@@ -347,6 +390,30 @@ mod tests {
             ("https://a.b.svc.cluster.local/catalogs/x", Some(("a", "b"))),
             ("https://catalogs.example.com/x", None),
             ("no url", None),
+    fn a_server_that_is_not_there_is_named() {
+        let cluster = Cluster::of_test(|| {
+            let mut config = Config::new("https://127.0.0.1:1".parse().unwrap());
+            config.default_retry = false;
+            client_of(config).unwrap()
+        });
+        let text = chain(cluster.extensions().unwrap_err().as_ref());
+        let start =
+            "cannot list clusterextensions: cannot ask the API server at https://127.0.0.1:1/: ";
+        assert!(text.starts_with(start), "{text}");
+        assert!(!text.contains("ServiceError"), "{text}");
+    }
+
+    #[test]
+    fn a_kubeconfig_that_is_not_there_is_named() {
+        let error = Kubeconfig::read_from("/no/where").unwrap_err();
+        let text = chain(unread(&error).as_ref());
+        assert!(
+            text.starts_with("cannot read /no/where: No such file"),
+            "{text}"
+        );
+    }
+
+    #[test]
         ] {
             let expected = expected.map(|(a, b): (&str, &str)| (a.to_owned(), b.to_owned()));
             assert_eq!(service(base), expected, "{base}");

@@ -43,3 +43,20 @@ fn every_subcommand_has_examples_that_are_understood() {
     check(&Arguments::command(), "oxolm", &mut wrong);
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[test]
+fn an_answer_that_nobody_reads_is_no_failure() {
+    let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+    assert!(is_unread(&broken().into()));
+    assert!(is_unread(
+        &anyhow::Error::new(broken()).context("cannot write the answer")
+    ));
+    let of_json = serde_json::Error::io(broken());
+    assert!(is_unread(
+        &anyhow::Error::new(of_json).context("cannot write")
+    ));
+    // A connection that breaks.
+    let error = kube::Error::ReadEvents(broken());
+    assert!(!is_unread(&error.into()));
+    assert!(!is_unread(&io::Error::from(io::ErrorKind::NotFound).into()));
+}
