@@ -14,6 +14,7 @@ mod crd;
 mod crds;
 mod directory;
 mod image;
+mod installed;
 mod installer;
 mod new;
 mod objects;
@@ -109,8 +110,8 @@ pub fn main() -> ExitCode {
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
-        Err(error) => {
         Err(error) if is_unread(&error) => ExitCode::SUCCESS,
+        Err(error) => {
             // Standard error may be closed; there is nowhere else to say it.
             _ = writeln!(anstream::stderr(), "oxolm: {}", chain(error.as_ref()));
             ExitCode::from(2)
@@ -118,7 +119,6 @@ pub fn main() -> ExitCode {
     }
 }
 
-#[cfg(test)]
 /// Whether whoever reads the answer has closed it, as `head` does: that is no failure. A connection that breaks is an error
 /// of its own type; only an answer's is a bare one.
 fn is_unread(error: &anyhow::Error) -> bool {
@@ -128,4 +128,5 @@ fn is_unread(error: &anyhow::Error) -> bool {
     kind == Some(io::ErrorKind::BrokenPipe)
 }
 
+#[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Catalogs in commands, files or those of a cluster: opened, and asked for a package.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -14,7 +15,10 @@ use crate::error::chain;
 use crate::fbc::meta::Meta;
 use crate::fbc::package::{PackageContents, PackageError, Packages};
 use crate::fbc::read::{Metas, StreamError};
-use crate::resolve::{Availability, Catalog, Content, Query, ResolvedBundle, resolve};
+use crate::resolve::error::EmptiedBy;
+use crate::resolve::{
+    Availability, Catalog, Content, Query, Resolution, ResolveError, ResolvedBundle, resolve,
+};
 use crate::store::catalog;
 
 /// Where packages are looked up.
@@ -47,8 +51,7 @@ impl Catalogs {
     /// The bundle that a new extension would get.
     ///
     /// # Errors
-    /// When there is no catalog, one cannot be read, or none has a bundle: that one is a
-    /// [`crate::resolve::ResolveError`].
+    /// When there is no catalog, one cannot be read, or none has a bundle: that one is [`Unresolved`].
     pub(super) fn choose(
         &self,
         sources: &Sources,
@@ -65,9 +68,66 @@ impl Catalogs {
             );
             of_files(&self.files, sources, &query.package)?
         };
-        Ok(resolve(query, &views(&found)).outcome?)
+        let Resolution {
+            outcome, message, ..
+        } = resolve(query, &views(&found));
+        outcome.map_err(|error| {
+            let help = self.help(&query.package, &error, message, &found);
+            Unresolved { error, help }.into()
+        })
+    }
+
+    /// What there is instead, and which command tells more.
+    fn help(
+        &self,
+        package: &str,
+        error: &ResolveError,
+        message: String,
+        found: &[Source],
+    ) -> String {
+        let ResolveError::NoBundles { emptied_by, .. } = error else {
+            return message;
+        };
+        let names = found.iter().map(|source| source.catalog.name.as_str());
+        let more = match (emptied_by, self.files.is_empty()) {
+            (EmptiedBy::Selection, _) => return message,
+            (EmptiedBy::Package, true) => names
+                .map(|name| format!("oxolm catalog list cluster:{name}"))
+                .collect::<Vec<_>>(),
+            (EmptiedBy::Package, false) => (self.files.iter())
+                .map(|file| format!("oxolm catalog list {file}"))
+                .collect(),
+            (EmptiedBy::Channels | EmptiedBy::Range | EmptiedBy::Edges, is_cluster) => {
+                let mut line = format!("oxolm resolve {package}");
+                if is_cluster {
+                    line.push_str(" --cluster");
+                }
+                for file in &self.files {
+                    line = format!("{line} --catalog {file}");
+                }
+                vec![line + " --all"]
+            }
+        };
+        format!("{message}; to see what there is: {}", more.join(", "))
     }
 }
+
+/// No bundle was chosen.
+#[derive(Debug)]
+pub(super) struct Unresolved {
+    /// Why, in the words of conditions.
+    pub(super) error: ResolveError,
+    /// What there is instead.
+    help: String,
+}
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.error, self.help)
+    }
+}
+
+impl std::error::Error for Unresolved {}
 
 /// What resolution sees of the catalogs.
 pub(super) fn views(sources: &[Source]) -> Vec<Catalog<'_>> {

@@ -69,6 +69,15 @@ impl ClusterOptions {
         self.context.is_some() || self.catalogs_url.is_some()
     }
 
+    /// The flags as they were given, each after a space.
+    pub(super) fn written(&self) -> String {
+        let context = self.context.iter().map(|name| format!(" --context {name}"));
+        let url = self.catalogs_url.iter();
+        context
+            .chain(url.map(|url| format!(" --catalogs-url {url}")))
+            .collect()
+    }
+
     /// Connects.
     ///
     /// # Errors
@@ -112,15 +121,6 @@ fn without_pod(error: ReachError) -> anyhow::Error {
     }
 }
 
-/// The API of a kind is not served.
-#[derive(Debug, thiserror::Error)]
-#[error("the cluster does not know this kind: is oxolm installed there?")]
-pub(super) struct UnknownKind;
-
-/// An API server that does not know a kind answers a bare 404, without a reason.
-fn known(error: kube::Error) -> anyhow::Error {
-    match &error {
-        kube::Error::Api(status) if status.code == 404 && status.reason != "NotFound" => {
 /// Why a kubeconfig cannot be read.
 fn unread(error: &KubeconfigError) -> anyhow::Error {
     match error {
@@ -157,6 +157,15 @@ struct Unanswered {
     source: BoxError,
 }
 
+/// The API of a kind is not served.
+#[derive(Debug, thiserror::Error)]
+#[error("the cluster does not know this kind: is oxolm installed there?")]
+pub(super) struct UnknownKind;
+
+/// An API server that does not know a kind answers a bare 404, without a reason.
+fn known(error: kube::Error) -> anyhow::Error {
+    match &error {
+        kube::Error::Api(status) if status.code == 404 && status.reason != "NotFound" => {
             anyhow::Error::new(UnknownKind)
         }
         _ => error.into(),
@@ -381,15 +390,6 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_named_by_its_url() {
-        for (base, expected) in [
-            (
-                "https://catalogd-service.olmv1-system.svc/catalogs/x",
-                Some(("catalogd-service", "olmv1-system")),
-            ),
-            ("https://a.b.svc.cluster.local/catalogs/x", Some(("a", "b"))),
-            ("https://catalogs.example.com/x", None),
-            ("no url", None),
     fn a_server_that_is_not_there_is_named() {
         let cluster = Cluster::of_test(|| {
             let mut config = Config::new("https://127.0.0.1:1".parse().unwrap());
@@ -414,6 +414,15 @@ mod tests {
     }
 
     #[test]
+    fn a_service_is_named_by_its_url() {
+        for (base, expected) in [
+            (
+                "https://catalogd-service.olmv1-system.svc/catalogs/x",
+                Some(("catalogd-service", "olmv1-system")),
+            ),
+            ("https://a.b.svc.cluster.local/catalogs/x", Some(("a", "b"))),
+            ("https://catalogs.example.com/x", None),
+            ("no url", None),
         ] {
             let expected = expected.map(|(a, b): (&str, &str)| (a.to_owned(), b.to_owned()));
             assert_eq!(service(base), expected, "{base}");

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::Answer;
-use super::installer::{Bundle, Installation, Roles, ensure_usable};
+use super::installer::{Bundle, Installation, Roles, Target, ensure_usable, is_source};
 use super::objects::{Form, answer, json_list, yaml_stream};
 use crate::render::subdomain_problems;
 use crate::resolve::Query;
@@ -24,11 +24,12 @@ use crate::resolve::Query;
     arg_required_else_help = true,
     after_help = "Examples:\n  \
         oxolm new my-operator --cluster --namespace my-operator | kubectl apply -f -\n  \
+        oxolm new my-operator@1.x --cluster -n my-operator | kubectl apply -f -\n  \
         oxolm new my-operator --catalog ./my-catalog -n my-operator --version 1.x --channel stable"
 )]
 pub(super) struct New {
-    /// The package
-    #[arg(value_name = "PACKAGE")]
+    /// The package, with the versions that will do
+    #[arg(value_name = "PACKAGE[@VERSION]")]
     package: String,
     /// Only versions in this range
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
@@ -59,9 +60,28 @@ pub(super) fn run(arguments: &New) -> anyhow::Result<Answer> {
 }
 
 impl New {
+    /// The package, and the range of its versions.
+    fn wanted(&self) -> anyhow::Result<(&str, Option<&str>)> {
+        ensure!(
+            !is_source(&self.package),
+            "{} is a bundle by itself, and an extension takes a package of a catalog: name that, with --catalog or --cluster",
+            self.package
+        );
+        let Some((package, version)) = self.package.split_once('@') else {
+            return Ok((&self.package, self.version.as_deref()));
+        };
+        ensure!(
+            self.version.is_none(),
+            "{} names a version already: leave out --version",
+            self.package
+        );
+        Ok((package, Some(version).filter(|version| !version.is_empty())))
+    }
+
     /// What is printed.
     fn text(&self) -> anyhow::Result<String> {
-        let name = self.name.as_deref().unwrap_or(&self.package);
+        let (package, version) = self.wanted()?;
+        let name = self.name.as_deref().unwrap_or(package);
         ensure!(
             subdomain_problems(name).is_empty(),
             "{name:?} cannot be the name of a ClusterExtension: give one with --name"
@@ -69,13 +89,13 @@ impl New {
         let installation = &self.installation;
         let account = match &self.service_account {
             Some(account) => account.clone(),
-            None => format!("{}-installer", self.package),
+            None => format!("{package}-installer"),
         };
         let account = installation.account(&account)?;
         let config = installation.configuration()?;
         let query = Query {
-            package: self.package.clone(),
-            version: self.version.clone().unwrap_or_default(),
+            package: package.to_owned(),
+            version: version.unwrap_or_default().to_owned(),
             channels: self.channels.clone(),
             ..Query::default()
         };
@@ -83,7 +103,11 @@ impl New {
         if let Some(cluster) = &cluster {
             ensure_usable(&account, cluster)?;
         }
-        let bundle = installation.chosen(&query, cluster.as_ref())?;
+        let target = Target {
+            cluster: cluster.as_ref(),
+            account: &account,
+        };
+        let bundle = installation.chosen(&query, target)?;
         let mut objects = vec![
             namespace(&installation.namespace, &bundle),
             json!({
@@ -91,8 +115,15 @@ impl New {
                 "metadata": {"name": account.name, "namespace": account.namespace},
             }),
         ];
-        let extension = self.extension(name, &account.name, config);
-        let roles = Roles::of(&[bundle], &account)?;
+        let extension = self.extension(name, &account.name, &query, config);
+        let bundles = [bundle];
+        let mut roles = Roles::of(&bundles, &account)?;
+        let text = match version {
+            Some(version) => format!("{package}@{version}"),
+            None => package.to_owned(),
+        };
+        let upgrade = installation.upgrade("generate", &[text], &bundles, target);
+        roles.say(upgrade.as_deref());
         objects.extend(roles.manifests);
         objects.push(extension);
         match self.output {
@@ -101,13 +132,13 @@ impl New {
         }
     }
 
-    fn extension(&self, name: &str, account: &str, config: Option<Value>) -> Value {
-        let mut catalog = Map::from_iter([("packageName".to_owned(), json!(self.package))]);
-        if let Some(version) = &self.version {
-            catalog.insert("version".to_owned(), json!(version));
+    fn extension(&self, name: &str, account: &str, query: &Query, config: Option<Value>) -> Value {
+        let mut catalog = Map::from_iter([("packageName".to_owned(), json!(query.package))]);
+        if !query.version.is_empty() {
+            catalog.insert("version".to_owned(), json!(query.version));
         }
-        if !self.channels.is_empty() {
-            catalog.insert("channels".to_owned(), json!(self.channels));
+        if !query.channels.is_empty() {
+            catalog.insert("channels".to_owned(), json!(query.channels));
         }
         let mut extension = json!({
             "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},

@@ -18,11 +18,13 @@ use serde_json::{Value, json};
 use serde_saphyr::FlowSeq;
 
 use super::Answer;
+use super::catalogs::Unresolved;
 use crate::bundle::LoadError;
 use crate::error::chain;
 use crate::fbc::yaml;
 use crate::render::{Provider, RenderError};
 use crate::resolve::ResolveError;
+use crate::revision::phase::PhaseError;
 use crate::store::bundle::ReadBundleError;
 
 /// Who makes the certificates of webhooks.
@@ -109,8 +111,21 @@ pub(super) fn refusal(error: &anyhow::Error) -> Option<String> {
     if let Some(error) = error.downcast_ref::<RenderError>() {
         return Some(chain(error));
     }
-    if let Some(error) = error.downcast_ref::<ResolveError>() {
+    if let Some(error) = error.downcast_ref::<PhaseError>() {
         return Some(chain(error));
+    }
+    if let Some(Unresolved { error, .. }) = error.downcast_ref() {
+        return match error {
+            // The question cannot be asked like this, so there is no answer to it.
+            ResolveError::InvalidSelector(_)
+            | ResolveError::InvalidVersionRange { .. }
+            | ResolveError::CatalogUnavailable { .. } => None,
+            ResolveError::InvalidInstalledVersion(_)
+            | ResolveError::NoBundles { .. }
+            | ResolveError::AmbiguousCatalogs { .. }
+            | ResolveError::UnsupportedBundle { .. }
+            | ResolveError::UnmetDependency { .. } => Some(chain(error)),
+        };
     }
     match error.downcast_ref::<ReadBundleError>()? {
         ReadBundleError::Read { .. } => None,

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 
 use super::Answer;
-use super::installer::{Bundle, Installation, Roles, ensure_usable};
+use super::installer::{Installation, Roles, Target, ensure_usable};
 use super::objects::{Form, answer, json_list, yaml_stream};
 
 /// Tell which rights an account needs to install a bundle.
@@ -30,6 +30,9 @@ enum Command {
     /// The rights are those on the objects of the bundle, by name, and those that the bundle gives to its own accounts:
     /// nobody may give away what he has not. The namespace and the account are not made.
     ///
+    /// The roles of all versions of a package have the same names, so that those of a new version alone replace those of
+    /// the installed one, whose rights the upgrade needs: for an upgrade name both, and the new one alone when it is done.
+    ///
     /// Exit code 0: printed; 1: the bundle is refused, or no catalog has it; 2: the input cannot be used.
     #[command(after_help = "Examples:\n  \
         oxolm rbac generate ./my-bundle --namespace my-operator --service-account installer | kubectl apply -f -\n  \
@@ -38,13 +41,14 @@ enum Command {
     Generate(Generate),
     /// Ask a cluster whether an account has the rights to install, maintain and remove a bundle.
     ///
-    /// The answer is that of the controller before its first write. Whoever asks must be allowed to impersonate the
-    /// account.
+    /// The answer is that of the controller before its first write. For an upgrade name both versions, the new one last:
+    /// what it drops of the others has to be taken down. Whoever asks must be allowed to impersonate the account.
     ///
     /// Exit code 0: it has all; 1: something is missing, or the bundle is refused; 2: the input or the cluster cannot be
     /// used.
     #[command(
-        after_help = "Example:\n  oxolm rbac check ./my-bundle --namespace my-operator --service-account installer"
+        after_help = "Examples:\n  oxolm rbac check ./my-bundle --namespace my-operator --service-account installer\n  \
+            oxolm rbac check my-operator@1.0.0 my-operator@1.1.0 --cluster -n my-operator --service-account installer"
     )]
     Check(check::Check),
 }
@@ -85,12 +89,14 @@ fn generate(arguments: &Generate) -> anyhow::Result<String> {
     if let Some(cluster) = &cluster {
         ensure_usable(&account, cluster)?;
     }
-    let bundles = arguments
-        .bundles
-        .iter()
-        .map(|text| installation.bundle(text, cluster.as_ref()))
-        .collect::<anyhow::Result<Vec<Bundle>>>()?;
-    let roles = Roles::of(&bundles, &account)?;
+    let target = Target {
+        cluster: cluster.as_ref(),
+        account: &account,
+    };
+    let bundles = installation.bundles(&arguments.bundles, target)?;
+    let mut roles = Roles::of(&bundles, &account)?;
+    let upgrade = installation.upgrade("generate", &arguments.bundles, &bundles, target);
+    roles.say(upgrade.as_deref());
     match arguments.output {
         Form::Json => json_list(&roles.manifests),
         Form::Yaml => Ok(roles.comment + &yaml_stream(&roles.manifests)?),

@@ -18,7 +18,7 @@ use super::objects::{Certificates, Form, configuration, json_text, refusal, yaml
 use super::source::Sources;
 use crate::bundle::RegistryV1;
 use crate::render::{self, RenderOptions};
-use crate::revision::phase;
+use crate::revision::phase::{self, ObjectMarks};
 
 /// The longest name of a file that is made of the name of an object, in bytes.
 const LONGEST_NAME: usize = 200;
@@ -60,7 +60,7 @@ pub(super) struct Render {
 
 /// Runs `oxolm render`.
 pub(super) fn run(arguments: &Render) -> anyhow::Result<Answer> {
-    let objects = match arguments.objects() {
+    let objects = match arguments.installable() {
         Ok(objects) => objects,
         Err(error) => {
             let message = refusal(&error).ok_or(error)?;
@@ -95,6 +95,13 @@ impl Render {
         };
         let mut objects = render::render(&bundle, &options)?.objects;
         phase::sort(&mut objects);
+        Ok(objects)
+    }
+
+    /// The objects of a bundle that the controller would not block: it puts them into a revision.
+    fn installable(&self) -> anyhow::Result<Vec<Value>> {
+        let objects = self.objects()?;
+        phase::phases(&objects, &ObjectMarks::default())?;
         Ok(objects)
     }
 

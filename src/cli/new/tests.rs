@@ -31,9 +31,13 @@ fn catalog(bundle: &TestBundle) -> [tempfile::TempDir; 2] {
 }
 
 fn printed(bundle: &TestBundle, line: &[&str]) -> anyhow::Result<String> {
+    printed_of("p", bundle, line)
+}
+
+fn printed_of(package: &str, bundle: &TestBundle, line: &[&str]) -> anyhow::Result<String> {
     let [_files, catalog] = catalog(bundle);
     let catalog = catalog.path().to_str().unwrap();
-    let start = ["new", "p", "--catalog", catalog, "-n", "mine"];
+    let start = ["new", package, "--catalog", catalog, "-n", "mine"];
     Line::try_parse_from(start.iter().chain(line))
         .unwrap()
         .new
@@ -103,6 +107,17 @@ fn what_cannot_be_installed_is_not_printed() {
     let error = printed(&TestBundle::new(), &["--version", "2.x"]).unwrap_err();
     let expected = r#"no bundles found for package "p" matching version "2.x""#;
     assert_eq!(refusal(&error).unwrap(), expected);
+    let text = error.to_string();
+    assert!(
+        text.starts_with(expected)
+            && text.contains("1.0.0")
+            && text.contains("oxolm resolve p --catalog "),
+        "{text}"
+    );
+    let text = printed(&TestBundle::new(), &["--channel", "nope"]).unwrap_err();
+    assert!(text.to_string().contains("[stable]"), "{text}");
+    let error = printed(&TestBundle::new(), &["--version", "1.*]"]).unwrap_err();
+    assert_eq!(refusal(&error), None, "that is no range: {error:#}");
     let broken = TestBundle::new().with("/spec/installModes", json!([]));
     assert!(refusal(&printed(&broken, &[]).unwrap_err()).is_some());
     let error = printed(&TestBundle::new(), &["--name", "A_b"]).unwrap_err();
@@ -124,4 +139,24 @@ fn what_cannot_be_installed_is_not_printed() {
     let single = TestBundle::new().with("/spec/installModes", modes);
     let error = printed(&single, &[]).unwrap_err().to_string();
     assert!(error.ends_with(" without --config"), "{error}");
+}
+
+#[test]
+fn a_package_may_be_named_with_its_version() {
+    let bundle = TestBundle::new();
+    let flag = printed(&bundle, &["--version", "1.x"]).unwrap();
+    assert_eq!(printed_of("p@1.x", &bundle, &[]).unwrap(), flag);
+    let error = printed_of("p@1.x", &bundle, &["--version", "1.x"]).unwrap_err();
+    let expected = "p@1.x names a version already: leave out --version";
+    assert_eq!(error.to_string(), expected);
+    let error = printed_of("./p", &bundle, &[]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "./p is a bundle by itself, and an extension takes a package of a catalog: name that, with --catalog or --cluster"
+    );
+    let error = printed_of("nope", &bundle, &[]).unwrap_err().to_string();
+    assert!(
+        error.contains("; to see what there is: oxolm catalog list "),
+        "{error}"
+    );
 }

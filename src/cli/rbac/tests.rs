@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
 use super::super::catalogs::Catalogs;
 use super::super::cluster::{Cluster, ClusterOptions};
+use super::super::installer::{Bundle, Known, Made};
 use super::super::objects::{Certificates, Maker, refusal};
 use super::super::source::Sources;
 use super::*;
-use crate::api::policy;
+use crate::api::{keys, policy};
 use crate::bundle::RegistryV1;
 use crate::preflight::permissions::{HeldRules, LiveRoles, Rule, built_in, live_rules, needs};
 use crate::render::{Provider, RenderOptions, conformance, render};
@@ -22,6 +24,18 @@ use crate::testing::conformance::{Score, Set};
 fn sample(version: &str) -> String {
     let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/config/samples/bundles");
     format!("{samples}/hello-operator/{version}")
+}
+
+/// The account that [`arguments`] name, in a cluster or without one.
+fn target(cluster: Option<&Cluster>) -> Target<'_> {
+    static ACCOUNT: LazyLock<Account> = LazyLock::new(|| Account {
+        namespace: "hello".into(),
+        name: "installer".into(),
+    });
+    Target {
+        cluster,
+        account: &ACCOUNT,
+    }
 }
 
 fn arguments(sources: &[&str]) -> Generate {
@@ -122,12 +136,16 @@ fn the_cluster_that_is_asked_says_who_makes_certificates() {
     let cluster = Cluster::of_test(|| server.client());
     let mut made = |makers: Maker, cluster: Option<&Cluster>| {
         arguments.installation.certificates = makers;
-        arguments.installation.bundle(&source, cluster).unwrap()
+        arguments
+            .installation
+            .bundle(&source, target(cluster))
+            .unwrap()
     };
+    let by = |by: Provider, known: Known| Some(Made { by, known });
     let certificates = made(Maker::Auto, None).certificates;
-    assert_eq!(certificates, Some(Provider::SelfSigned));
+    assert_eq!(certificates, by(Provider::SelfSigned, Known::Unasked));
     let certificates = made(Maker::Auto, Some(&cluster)).certificates;
-    assert_eq!(certificates, Some(Provider::SelfSigned));
+    assert_eq!(certificates, by(Provider::SelfSigned, Known::Discovered));
     server.add(&json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "certificates.cert-manager.io"},
@@ -136,21 +154,158 @@ fn the_cluster_that_is_asked_says_who_makes_certificates() {
             "versions": [{"name": "v1", "served": true, "storage": true}]},
     }));
     let bundle = made(Maker::Auto, Some(&cluster));
-    assert_eq!(bundle.certificates, Some(Provider::CertManager));
+    assert_eq!(
+        bundle.certificates,
+        by(Provider::CertManager, Known::Discovered)
+    );
     assert!(
-        (bundle.manifests.iter()).any(|object| object["kind"] == "Issuer"),
+        (bundle.objects.iter()).any(|object| object["kind"] == "Issuer"),
         "{:?}",
-        bundle.manifests
+        bundle.objects
     );
     let known = Maker::Known(Certificates::SelfSigned);
     let certificates = made(known, Some(&cluster)).certificates;
-    assert_eq!(certificates, Some(Provider::SelfSigned));
+    assert_eq!(certificates, by(Provider::SelfSigned, Known::Named));
     server.requests();
     let plain = arguments
         .installation
-        .bundle(&sample("1.0.0"), Some(&cluster));
+        .bundle(&sample("1.0.0"), target(Some(&cluster)));
     assert_eq!(plain.unwrap().certificates, None);
     assert_eq!(server.requests(), Vec::<String>::new());
+}
+
+/// An extension of package `things` that `account` installs in namespace `hello`, with a revision of that version.
+fn installed(server: &ApiServer, account: Option<&str>, version: &str) {
+    server.add(&json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": "mine", "uid": "1"},
+        "spec": {"namespace": "hello", "serviceAccount": account.map(|name| json!({"name": name})),
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": "things"}}},
+    }));
+    let succeeded = json!({"type": "Succeeded", "status": "True", "reason": "Succeeded", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let annotations = json!({
+        keys::WEBHOOK_CERTIFICATES: "self", keys::BUNDLE_VERSION: version, keys::PACKAGE_NAME: "things",
+        keys::SERVICE_ACCOUNT_NAME: "installer", keys::SERVICE_ACCOUNT_NAMESPACE: "hello",
+    });
+    server.add(&json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": "mine-1", "uid": "2", "annotations": annotations,
+            "ownerReferences": [{"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "name": "mine",
+                "uid": "1", "controller": true}]},
+        "spec": {"revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent", "phases": []},
+        "status": {"conditions": [succeeded]},
+    }));
+}
+
+/// A cluster with cert-manager.
+fn with_cert_manager() -> ApiServer {
+    let server = ApiServer::new();
+    server.add(&json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "certificates.cert-manager.io"},
+        "spec": {"group": "cert-manager.io", "scope": "Namespaced",
+            "names": {"kind": "Certificate", "plural": "certificates"},
+            "versions": [{"name": "v1", "served": true, "storage": true}]},
+    }));
+    server
+}
+
+#[test]
+fn who_made_certificates_at_the_first_install_still_makes_them() {
+    let directory = hooked();
+    let source = directory.path().display().to_string();
+    let recorded = Known::Recorded {
+        extension: "mine".into(),
+        revision: "mine-1".into(),
+    };
+    for (account, expected) in [
+        (Some("installer"), (Provider::SelfSigned, recorded.clone())),
+        // The default account of the controller, which the revision names.
+        (None, (Provider::SelfSigned, recorded)),
+        // That of somebody else.
+        (Some("another"), (Provider::CertManager, Known::Discovered)),
+    ] {
+        let server = with_cert_manager();
+        installed(&server, account, "0.9.0");
+        let cluster = Cluster::of_test(|| server.client());
+        let asked = target(Some(&cluster));
+        let arguments = arguments(&[&source]);
+        let bundle = arguments.installation.bundle(&source, asked).unwrap();
+        let made = bundle.certificates.clone().unwrap();
+        assert_eq!((made.by, made.known), expected);
+        let comment = Roles::of(&[bundle], asked.account).unwrap().comment;
+        let says = "as revision mine-1 of ClusterExtension mine has recorded.\n";
+        let is_recorded = made.by == Provider::SelfSigned;
+        assert_eq!(comment.contains(says), is_recorded, "{comment}");
+    }
+}
+
+#[test]
+fn an_upgrade_is_told_with_the_command_for_both_versions() {
+    let directory = hooked();
+    let source = directory.path().display().to_string();
+    let arguments = arguments(&[&source]);
+    let installation = &arguments.installation;
+    for (version, expected) in [
+        ("1.0.0", None),
+        (
+            "0.9.0",
+            Some(format!(
+                "ClusterExtension mine has 0.9.0 installed; its upgrade takes the rights for both:\n  \
+                 oxolm rbac generate things@0.9.0 {source} --cluster --namespace hello --service-account installer"
+            )),
+        ),
+    ] {
+        let server = with_cert_manager();
+        installed(&server, Some("installer"), version);
+        let cluster = Cluster::of_test(|| server.client());
+        let target = target(Some(&cluster));
+        let texts = &arguments.bundles;
+        let bundles = installation.bundles(texts, target).unwrap();
+        let told = installation.upgrade("generate", texts, &bundles, target);
+        assert_eq!(told, expected);
+        let mut roles = Roles::of(&bundles, target.account).unwrap();
+        roles.say(told.as_deref());
+        let lines = || roles.comment.lines();
+        assert!(lines().all(|line| line.starts_with('#')), "{roles:?}");
+    }
+    // Where nobody shows extensions, there is nothing to tell.
+    let server = ApiServer::new();
+    let cluster = Cluster::of_test(|| server.client());
+    let target = target(Some(&cluster));
+    let bundles = installation.bundles(&arguments.bundles, target).unwrap();
+    let told = installation.upgrade("check", &arguments.bundles, &bundles, target);
+    assert_eq!(told, None);
+}
+
+#[test]
+fn another_namespace_that_must_exist_is_named() {
+    let rules = json!([{"apiGroups": ["g"], "resources": ["things"], "verbs": ["*"]}]);
+    let directory = bundle("SingleNamespace", &rules);
+    let mut arguments = arguments(&[&directory.path().display().to_string()]);
+    let config = tempfile::NamedTempFile::new().unwrap();
+    fs::write(config.path(), "watchNamespace: watched\n").unwrap();
+    arguments.installation.config = Some(config.path().to_owned());
+    let text = generate(&arguments).unwrap();
+    let line =
+        "\n# Namespace watched is used, too, and must exist: kubectl create namespace watched\n";
+    assert!(text.contains(line), "{text}");
+    assert_eq!(text.matches(" must exist").count(), 1, "{text}");
+}
+
+#[test]
+fn a_bundle_that_no_revision_can_hold_is_refused() {
+    let directory = bundle("AllNamespaces", &json!([]));
+    let twice =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "twice"}});
+    for name in ["a.yaml", "b.yaml"] {
+        let path = directory.path().join("manifests").join(name);
+        fs::write(path, twice.to_string()).unwrap();
+    }
+    let arguments = arguments(&[&directory.path().display().to_string()]);
+    let error = generate(&arguments).unwrap_err();
+    let expected = "duplicate object found: ServiceAccount.v1 hello/twice";
+    assert_eq!(refusal(&error).unwrap(), expected);
 }
 
 #[test]
@@ -273,7 +428,7 @@ fn judge(bundle: Bundle) -> Result<(), String> {
         namespace: "ns".into(),
         name: "installer".into(),
     };
-    let needs = needs(&bundle.manifests, &built_in).map_err(|error| error.to_string())?;
+    let needs = needs(&bundle.manifests(), &built_in).map_err(|error| error.to_string())?;
     let roles = Roles::of(&[bundle], &account).map_err(|error| error.to_string())?;
     let held = held(&roles.manifests);
     // Roles of the cluster are not known when roles are generated: those that a binding refers to must be bound by name.
@@ -293,7 +448,8 @@ fn judge(bundle: Bundle) -> Result<(), String> {
 fn generated_roles_are_enough_and_none_of_their_rules_can_go() {
     for version in ["1.0.0", "1.1.0", "2.0.0"] {
         let arguments = arguments(&[&sample(version)]);
-        let bundle = arguments.installation.bundle(&arguments.bundles[0], None);
+        let bundle = &arguments.bundles[0];
+        let bundle = arguments.installation.bundle(bundle, target(None));
         judge(bundle.unwrap()).unwrap();
     }
     let Some(set) = Set::open("oracle/render") else {
@@ -315,14 +471,13 @@ fn generated_roles_are_enough_and_none_of_their_rules_can_go() {
                 certificates,
             };
             let rendered = render(&loaded, &options).unwrap();
-            let mut manifests = rendered.objects;
-            manifests.extend(rendered.secrets);
             score.count(
                 row.id(),
                 judge(Bundle {
                     loaded,
-                    certificates: Some(certificates),
-                    manifests,
+                    certificates: None,
+                    objects: rendered.objects,
+                    secrets: rendered.secrets,
                 }),
             );
         }

@@ -215,6 +215,14 @@ fn a_refusal_is_an_answer_and_what_cannot_be_used_is_not() {
         assert_eq!(message, format!("{start}{expected}"));
         assert_eq!(run(&arguments).unwrap(), Answer::No);
     }
+    let twice = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}});
+    let second = directory.path().join("manifests/account.yaml");
+    fs::write(&second, twice.to_string()).unwrap();
+    let blocked = arguments(&[source, "-n", "n"]);
+    let message = refusal(&blocked.installable().unwrap_err()).unwrap();
+    assert_eq!(message, "duplicate object found: ServiceAccount.v1 n/s");
+    assert_eq!(run(&blocked).unwrap(), Answer::No);
+    fs::remove_file(second).unwrap();
     fs::write(&config, "{").unwrap();
     let unusable = arguments(&[source, "-n", "n", "--config", config_path]);
     assert!(run(&unusable).is_err());
