@@ -148,6 +148,8 @@ mod tests {
                     .contains(expected.unwrap_or_default())
             );
         }
+        let lacking = crate::preflight::permissions::MissingRules::default();
+        assert!(lacking.to_string().contains(LACKING));
         let removed = format!(
             r#"no matches for kind "X" in version "apiextensions.k8s.io/v1beta1": {REMOVED_API}"#
         );

@@ -64,6 +64,12 @@ fn check(query: &Query, catalogs: &[Catalog<'_>], reason: &str, message: &str) {
         Err(error) => error.reason().as_str(),
     };
     assert_eq!((came, resolution.message.as_str()), (reason, message));
+    if let (true, Ok(bundle)) = (message.starts_with("chose "), &resolution.outcome) {
+        let version = bundle.version.to_string();
+        assert_eq!(chosen_version(message), Some(version.as_str()));
+    } else {
+        assert_eq!(chosen_version(message), None, "{message}");
+    }
 }
 
 #[test]
