@@ -20,13 +20,13 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::api::cluster_object_set::CollisionProtection;
-use crate::api::object::ObjectKey;
+use crate::api::object::{Gvk, ObjectKey};
 use crate::api::{GROUP, VERSION, keys};
 use crate::apply::discovery::Discovery;
-use crate::identity::request::{self, RequestError};
+use crate::identity::request::{self, Deletion, RequestError};
 use crate::preflight::permissions::Resource;
 use crate::revision::Account;
-use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, decide};
+use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, controller_of, decide};
 use crate::revision::compare::{is_as_desired, is_own_apply};
 use crate::revision::marks::prepare;
 use crate::revision::rollout::{Action, Collision};
@@ -335,7 +335,23 @@ impl Objects<'_> {
             Ok(object) if version_of(&object) == version_of(&live) => done(Action::Idle, object),
             Ok(object) => done(action, object),
             Err(error) if error.is_conflict() => Ok(None),
+            Err(error)
+                if error.is_invalid()
+                    && is_family(self.claim, &metadata)
+                    && is_replaceable(&item.key.gvk, &item.object, &live) =>
+            {
+                self.replace(item, &live).await
+            }
             Err(source) => Err(failed(&item.key, step, source)),
+        }
+    }
+
+    /// Deletes an object that cannot become what it should be, and makes it anew at once, before another revision
+    /// misses it; none when that has to wait.
+    async fn replace(&self, item: &Item, live: &Value) -> Result<Option<Kept>, ObjectError> {
+        match self.delete(&item.key, live).await? {
+            Deletion::Gone => self.create(item).await,
+            Deletion::Waiting => Ok(None),
         }
     }
 
@@ -394,6 +410,33 @@ impl Objects<'_> {
             .ok_or_else(|| ObjectError::UnknownKind {
                 key: Box::new(key.clone()),
             })
+    }
+}
+
+/// Whether an object is controlled by this revision or another active one of the extension: nobody else's is replaced.
+fn is_family(claim: &Claim, metadata: &ObjectMeta) -> bool {
+    controller_of(metadata).is_some_and(|owner| {
+        owner.uid == claim.uid || claim.siblings.iter().any(|one| one.uid == owner.uid)
+    })
+}
+
+/// Whether an object cannot become what it should be, and is nothing but what is written in it: made anew, nothing is
+/// lost and nothing stops.
+fn is_replaceable(gvk: &Gvk, wanted: &Value, live: &Value) -> bool {
+    let differs = |pointer: &str| wanted.pointer(pointer) != live.pointer(pointer);
+    let is_frozen = || {
+        live.get("immutable") == Some(&Value::Bool(true))
+            && ["/data", "/binaryData", "/stringData", "/immutable"]
+                .into_iter()
+                .any(differs)
+    };
+    match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            differs("/roleRef/kind") || differs("/roleRef/name")
+        }
+        ("", "ConfigMap") => is_frozen(),
+        ("", "Secret") => is_frozen() || wanted.get("type").is_some() && differs("/type"),
+        _ => false,
     }
 }
 

@@ -99,6 +99,8 @@ pub struct Pass<'a> {
     pub certificates: Wanted<'a>,
     /// How long those who call a webhook know a CA before its certificate is in use.
     pub ahead: Duration,
+    /// The name of the later revision that waits until somebody deletes an object, since it cannot change it.
+    pub awaited_by: &'a (dyn Fn(&ObjectKey) -> Option<String> + Sync),
     /// The time.
     pub now: Timestamp,
 }
@@ -129,6 +131,16 @@ impl Classify for PhasesError {
 }
 
 impl PhasesError {
+    /// The objects that are there and cannot become what they should be.
+    pub fn unchangeable(&self) -> BTreeSet<ObjectKey> {
+        match self {
+            Self::Collisions(_) => BTreeSet::new(),
+            Self::Objects(errors) => (errors.iter())
+                .filter_map(|error| error.unchangeable().cloned())
+                .collect(),
+        }
+    }
+
     /// Whether the account lacks a right.
     pub fn is_forbidden(&self) -> bool {
         match self {
@@ -314,6 +326,12 @@ impl Pass<'_> {
             (None, Some(Change::Drift) | None) => self.objects.read(&item.key).await?,
         };
         self.watch(&item.key);
+        if live.is_none()
+            && let Some(later) = (self.awaited_by)(&item.key)
+        {
+            self.watches.wake(later);
+            return Err(Failed::Gone);
+        }
         match self.objects.keep(item, live).await? {
             Kept::Done { action, object } => {
                 let (action, object) = self.told(item, action, object, certified).await?;

@@ -294,6 +294,11 @@ impl DriftWatches {
         }
     }
 
+    /// Lets a revision look again.
+    pub fn wake(&self, set: String) {
+        trigger(&self.triggers, [set]);
+    }
+
     /// Somebody's rights changed: what an account was not allowed to watch is soon tried again.
     pub fn rights_changed(&self) {
         let is_denied = |kinds: &Kinds| {

@@ -90,6 +90,11 @@ impl RequestError {
         matches!(self, Self::Refused(status) if status.code == 409 && status.reason == "AlreadyExists")
     }
 
+    /// Whether the object would not be valid.
+    pub fn is_invalid(&self) -> bool {
+        self.code() == Some(422)
+    }
+
     /// 409 or a failed precondition: the object is not what it was when it was read.
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409) && !self.is_already_exists()

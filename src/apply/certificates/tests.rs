@@ -189,6 +189,7 @@ impl Process {
                     .any(|sibling| sibling.revision > self.claim.revision),
             },
             ahead: Duration::ZERO,
+            awaited_by: &|_| None,
             now,
         };
         let result = pass.apply(&content(), &mut self.remembered).await;

@@ -92,6 +92,18 @@ impl ObjectError {
         self.answer().is_some_and(RequestError::is_forbidden)
     }
 
+    /// The object, where it is there and cannot become what it should be: some of its fields never change.
+    pub fn unchangeable(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::Request {
+                key,
+                step: Step::Update | Step::Adopt,
+                source,
+            } if source.is_invalid() => Some(&**key),
+            _ => None,
+        }
+    }
+
     /// Whether nobody may act as the account: then no request gets through.
     pub fn is_unimpersonated(&self) -> bool {
         self.answer().is_some_and(impersonation::is_refused)

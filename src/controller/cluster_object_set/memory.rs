@@ -39,6 +39,8 @@ pub struct Entry {
     pub is_unwatched: bool,
     /// The epoch of its account's rights when they were last known to be enough, or looked at.
     pub rights: Option<u64>,
+    /// Objects that are there and cannot become what they should be.
+    pub unchangeable: BTreeSet<ObjectKey>,
     /// What the account lacks by now.
     pub lack: Option<Warning>,
     /// What people were told.
@@ -188,6 +190,12 @@ impl Memory {
         for entry in self.lock().values_mut() {
             entry.read_at = entry.read_at.and_then(|at| at.checked_sub(time));
         }
+    }
+
+    /// Whether the revision of that UID waits until somebody deletes `key`.
+    pub fn awaits(&self, uid: &str, key: &ObjectKey) -> bool {
+        let entries = self.lock();
+        (entries.get(uid)).is_some_and(|entry| entry.unchangeable.contains(key))
     }
 
     /// Whether the revision of that UID has `key` among its objects, as far as it is remembered.

@@ -25,6 +25,7 @@ use self::tell::renewals;
 use crate::api::cluster_object_set::LifecycleState;
 use crate::api::condition::{ConditionType, is_true};
 
+use crate::api::object::ObjectKey;
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::certificates::TOLD;
 use crate::apply::content::Content;
@@ -210,6 +211,7 @@ impl<'a> Work<'a> {
         let rereads_unwatched = entry
             .read_at
             .is_none_or(|at| at.elapsed() >= self.ctx.reread);
+        let awaited_by = |key: &ObjectKey| self.awaited_by(key);
         let pass = PhasesPass {
             objects: self.objects(&lives),
             watches: &self.ctx.watches,
@@ -218,6 +220,7 @@ impl<'a> Work<'a> {
             rereads_unwatched,
             certificates: self.wanted_certificates(),
             ahead: TOLD,
+            awaited_by: &awaited_by,
             now: Timestamp::now(),
         };
         if pass.is_settled(&entry.remembered)
@@ -253,6 +256,11 @@ impl<'a> Work<'a> {
         let started = Instant::now();
         let applied = pass.apply(&content, &mut entry.remembered).await;
         metrics.applied(applied.is_ok(), started.elapsed());
+        entry.unchangeable = applied
+            .as_ref()
+            .err()
+            .map(PhasesError::unchangeable)
+            .unwrap_or_default();
         match applied {
             Ok(reports) => {
                 entry.read_at = Some(Instant::now());
@@ -326,6 +334,14 @@ impl<'a> Work<'a> {
             system_namespace: &self.ctx.system_namespace,
         };
         reader.resolve(self.set).await
+    }
+
+    /// The later revision that waits for somebody to delete `key`: it is not to find it put back.
+    fn awaited_by(&self, key: &ObjectKey) -> Option<String> {
+        let mut later =
+            (self.claim.siblings.iter()).filter(|sibling| sibling.revision > self.claim.revision);
+        let awaits = later.find(|sibling| self.ctx.memory.awaits(&sibling.uid, key));
+        awaits.map(|sibling| sibling.name.clone())
     }
 
     fn wanted_certificates(&self) -> Wanted<'_> {

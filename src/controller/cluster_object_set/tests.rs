@@ -30,6 +30,7 @@ mod faults;
 mod leaving;
 mod orphans;
 mod overtaken;
+mod unchangeable;
 mod uninstall;
 mod unwatched;
 

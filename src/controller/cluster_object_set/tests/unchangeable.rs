@@ -1,0 +1,74 @@
+//! Objects that cannot become what a later revision wants.
+
+use super::*;
+
+const NEVER: &str = "is invalid: field is immutable";
+
+#[tokio::test]
+async fn what_is_deleted_for_a_later_revision_is_not_put_back_by_the_earlier_one() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let mut second = operator();
+    second[1] = config("2");
+    cluster.ensure(&desired("2.0.0", &second)).await;
+    let patch = format!("PATCH {DEPLOYMENT}");
+    cluster.server.fail_with(&patch, 422, NEVER);
+    assert_eq!(cluster.pass("e-2").await, Next::Retry);
+    assert!(cluster.condition("e-2", "Progressing").ends_with(NEVER));
+    let deployment = cluster.server.object(DEPLOYMENT).unwrap();
+    cluster.server.remove(&deployment);
+    cluster.passes("e-1").await;
+    assert_eq!(cluster.server.object(DEPLOYMENT), None);
+    cluster.pass("e-2").await;
+    assert_eq!(cluster.owner(DEPLOYMENT), "e-2");
+    cluster.make_available(DEPLOYMENT);
+    cluster.passes("e-2").await;
+    assert!(cluster.condition("e-2", "Succeeded").starts_with("True"));
+}
+
+#[tokio::test]
+async fn what_is_put_back_while_nobody_waits_for_it_is_the_installed_ones() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let mut second = operator();
+    second[1] = config("2");
+    cluster.ensure(&desired("2.0.0", &second)).await;
+    let deployment = cluster.server.object(DEPLOYMENT).unwrap();
+    cluster.server.remove(&deployment);
+    cluster.passes("e-1").await;
+    assert_eq!(cluster.owner(DEPLOYMENT), "e-1");
+}
+
+#[tokio::test]
+async fn what_is_nothing_but_its_content_is_made_anew() {
+    let cluster = Cluster::new().await;
+    let binding = |role: &str| {
+        let mut binding = namespaced("rbac.authorization.k8s.io/v1", "RoleBinding", "b");
+        binding["roleRef"] =
+            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role});
+        binding
+    };
+    let frozen = |data: &str| {
+        let mut config = config(data);
+        config["immutable"] = json!(true);
+        config
+    };
+    let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/n/rolebindings/b";
+    let first = desired("1.0.0", &[binding("r"), frozen("1")]);
+    cluster.install("e-1", &first).await;
+    let second = desired("2.0.0", &[binding("s"), frozen("2")]);
+    cluster.ensure(&second).await;
+    for path in [path, CONFIG] {
+        let patch = format!("PATCH {path}");
+        cluster.server.fail_with(&patch, 422, NEVER);
+    }
+    cluster.passes("e-2").await;
+    let binding = cluster.server.object(path).unwrap();
+    assert_eq!(binding["roleRef"]["name"], "s");
+    assert_eq!(
+        cluster.server.object(CONFIG).unwrap()["data"],
+        json!({"key": "2"})
+    );
+    assert_eq!(cluster.owner(path), "e-2");
+    assert!(cluster.condition("e-2", "Succeeded").starts_with("True"));
+}
