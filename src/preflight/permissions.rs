@@ -31,7 +31,7 @@ use crate::error::{Classify, Disposition, Reason, quoted};
 use escalation::Escalation;
 
 pub use escalation::{RoleRef, live_rules};
-pub use gained::gained;
+pub use gained::{Beneficiary, gained};
 pub use grant::Grants;
 pub use kinds::{built_in, defined_kinds};
 pub use missing::MissingRules;

@@ -154,7 +154,7 @@ pub const fn meaning(reason: Reason) -> Meaning {
             "Upgrade the extension; `oxolm upgradeable` names the version that suffices.",
         ),
         Reason::PermissionsGained => act(
-            "The new version's operator may do more than the one before; the message lists the rules.",
+            "The new version gives more rights than the one before; the message lists them, and who gets them.",
             "Check that you want it to; pin spec.source.catalog.version to stay.",
         ),
         Reason::PermissionsMissing => act(

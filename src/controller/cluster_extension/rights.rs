@@ -1,4 +1,4 @@
-//! An upgrade whose operator may do more than the installed one says so before it is rolled out.
+//! An upgrade that gives more rights than the installed version says so, and to whom, before it is rolled out.
 //!
 //! What is gained is noted on the revision, as findings about CRDs are, and is a warning as long as that is the newest
 //! one.
@@ -17,7 +17,7 @@ use super::object::report;
 use super::roll_out::{RolloutError, Wish};
 use crate::api::condition::Reason;
 use crate::api::keys;
-use crate::preflight::permissions::gained;
+use crate::preflight::permissions::{Beneficiary, gained};
 use crate::revision::Revision;
 use crate::status::cluster_extension::{Warning, with_warnings};
 
@@ -52,16 +52,15 @@ impl Wish {
         let Some((version, objects)) = &before.installed else {
             return Vec::new();
         };
-        let lines = gained(objects, &content.objects);
-        if lines.is_empty() {
-            return Vec::new();
-        }
-        let sentence = format!(
-            "Version {} gives the operator rights that version {version} does not give it: {}.",
-            self.bundle.version,
-            lines.join("; ")
-        );
-        let sentences = vec![sentence];
+        let gained = gained(objects, &content.objects);
+        let sentence = |(whose, lines): (Beneficiary, Vec<String>)| {
+            format!(
+                "Version {} gives {whose} rights that version {version} does not give it: {}.",
+                self.bundle.version,
+                lines.join("; ")
+            )
+        };
+        let sentences: Vec<String> = gained.into_iter().map(sentence).collect();
         said.extend(warnings(&sentences));
         sentences
     }
