@@ -192,6 +192,13 @@ impl Memory {
         }
     }
 
+    /// The objects of each phase of a revision, as far as they are remembered.
+    pub fn phases(&self, uid: &str) -> Vec<(String, Vec<ObjectKey>)> {
+        let entries = self.lock();
+        let entry = entries.get(uid);
+        entry.map_or_else(Vec::new, |entry| entry.remembered.phases.clone())
+    }
+
     /// Whether the revision of that UID waits until somebody deletes `key`.
     pub fn awaits(&self, uid: &str, key: &ObjectKey) -> bool {
         let entries = self.lock();

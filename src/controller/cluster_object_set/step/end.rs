@@ -168,10 +168,12 @@ impl Work<'_> {
             Err(ContentError::NotFound { secret, .. }) => secret,
             Err(error) => return Err(Box::new(Step::failed(&error))),
         };
-        let note = left(&format!("Secret {secret} is gone"));
-        match self.crds_to_take_down().await {
+        match self.keys_to_take_down().await {
             Ok((content, mut notes)) => {
-                notes.push(note);
+                let is_told = (content.phases.iter()).any(|phase| !phase.name.is_empty());
+                if !is_told {
+                    notes.push(left(&format!("Secret {secret} is gone")));
+                }
                 Ok((content, notes))
             }
             Err(error) => Err(Box::new(Step::failed(&error))),
@@ -221,11 +223,13 @@ impl Work<'_> {
         Ok(false)
     }
 
-    /// The CRDs of a revision whose Secrets are gone, if its extension is leaving; else what there is to tell of them.
+    /// The objects of a revision whose Secrets are gone, as far as they are known, if its extension is leaving; else what
+    /// there is to tell of its CRDs.
     ///
     /// With `--cascade=foreground` the garbage collector takes the Secrets and all that has an owner before anybody can
-    /// take it down in order. CRDs have none: what becomes of them is still to be decided.
-    async fn crds_to_take_down(&self) -> Result<(Content, Vec<Note>), EndError> {
+    /// take it down in order. What a finalizer holds is waited for, and told. CRDs have no owner: what becomes of them is
+    /// still to be decided.
+    async fn keys_to_take_down(&self) -> Result<(Content, Vec<Note>), EndError> {
         let crds = self.marked_crds().await?;
         if !self.is_extension_leaving().await? {
             let kept = crds.into_iter().filter(|key| !self.is_wanted(key));
@@ -235,17 +239,18 @@ impl Work<'_> {
             };
             return Ok((Content::default(), kept_notes(&torn_down)));
         }
-        let items = crds.into_iter().map(|key| Item {
-            key,
-            object: Value::Null,
-            protection: CollisionProtection::Prevent,
-        });
-        let phase = ContentPhase {
-            name: String::new(),
-            items: items.collect(),
+        let phase = |name, keys: Vec<ObjectKey>| ContentPhase {
+            name,
+            items: keys.into_iter().map(known_by_key).collect(),
         };
+        let remembered = self.ctx.memory.phases(&self.claim.uid);
+        let mut phases = vec![phase(String::new(), crds)];
+        phases.extend(remembered.into_iter().map(|(name, mut keys)| {
+            keys.retain(|key| !key.gvk.is_crd());
+            phase(name, keys)
+        }));
         let content = Content {
-            phases: vec![phase],
+            phases,
             servings: Vec::new(),
         };
         Ok((content, Vec::new()))
@@ -316,6 +321,15 @@ impl Work<'_> {
             is_wanted: &is_wanted,
         };
         Ok(teardown.run(content).await?)
+    }
+}
+
+/// An object of which nothing but the key is known.
+fn known_by_key(key: ObjectKey) -> Item {
+    Item {
+        key,
+        object: Value::Null,
+        protection: CollisionProtection::Prevent,
     }
 }
 

@@ -115,6 +115,35 @@ async fn a_crd_is_decided_on_also_when_the_garbage_collector_was_faster() {
     }
 }
 
+/// Its finalizer holds an object that the garbage collector deleted.
+#[tokio::test]
+async fn what_is_held_is_waited_for_also_when_the_garbage_collector_was_faster() {
+    let cluster = Cluster::new().await;
+    cluster.server.add(&stored_extension());
+    let objects = [config("1"), namespaced("v1", "ServiceAccount", "operator")];
+    cluster.install("e-1", &desired("1.0.0", &objects)).await;
+    let held = json!({"metadata": {"finalizers": ["me.io/hold"], "deletionTimestamp": Timestamp::now().to_string()}});
+    cluster.server.edit(CONFIG, &held);
+    cluster.server.remove(&objects[1]);
+    delete(&cluster, "clusterextensions", "e").await;
+    delete(&cluster, PLURAL, "e-1").await;
+    for path in cluster.server.paths("/namespaces/system/secrets/") {
+        let secret = cluster.server.object(&path).unwrap();
+        cluster.server.remove(&secret);
+    }
+    cluster.passes("e-1").await;
+    assert_eq!(
+        cluster.condition("e-1", "Progressing"),
+        "True/Retrying: uninstalling: waiting for ConfigMap.v1 n/config"
+    );
+    cluster
+        .server
+        .edit(CONFIG, &json!({"metadata": {"finalizers": null}}));
+    cluster.passes("e-1").await;
+    assert!(cluster.set("e-1").is_none());
+    assert_eq!(told(&cluster), Vec::<String>::new());
+}
+
 /// Its CRDs have no label of an extension to be found by.
 #[tokio::test]
 async fn crds_of_a_revision_by_hand_are_told_when_its_secrets_went_first() {
