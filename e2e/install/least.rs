@@ -32,6 +32,7 @@ const AT_ONCE: usize = 4;
 /// How long the API server may take to learn of a changed role.
 const ROLES_DEADLINE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const TWICE: &str = "duplicate object found: ";
 const REFUSED: &str =
     "pre-authorization failed: service account requires the following permissions";
 
@@ -102,14 +103,15 @@ async fn tell(
         return Ok(Verdict::LeftOut(why));
     };
     let folder = tempfile::tempdir()?;
-    let (comment, roles) = publish(
-        &stage,
-        folder.path(),
-        version,
-        files,
-        rendered.config.as_ref(),
-    )
-    .await?;
+    let config = rendered.config.as_ref();
+    let (comment, roles) = match publish(&stage, folder.path(), version, files, config).await {
+        // The command refuses what no cluster takes, as the controller does.
+        Err(error) if format!("{error:#}").contains(TWICE) => {
+            stage.clear().await?;
+            return Ok(Verdict::LeftOut(format!("{package} {version}: {error:#}")));
+        }
+        published => published?,
+    };
     let tried = account.try_without_each(&roles).await?;
     let ways = ways(&roles);
     let without = ways
@@ -165,7 +167,7 @@ async fn tell(
 /// Some published bundles hold resources that their own definitions refuse, or one object twice.
 fn is_invalid(extension: &ClusterExtension) -> bool {
     let text = message(extension, ConditionType::Progressing);
-    let faults = [" is invalid: ", "duplicate object found: "];
+    let faults = [" is invalid: ", TWICE];
     faults.iter().any(|fault| text.contains(fault))
 }
 

@@ -19,6 +19,14 @@ fn sealed(value: &str) -> (&'static str, String) {
     ("sealed.yaml", text)
 }
 
+/// A class whose value cannot be changed, and that other things refer to.
+fn class(value: u32) -> (&'static str, String) {
+    let text = format!(
+        "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: PACKAGE-class}}\nvalue: {value}\n"
+    );
+    ("class.yaml", text)
+}
+
 fn map(name: &str) -> (&'static str, String) {
     let text = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: PACKAGE-{name}}}\ndata: {{a: b}}\n"
@@ -40,23 +48,28 @@ fn grown() -> (&'static str, String) {
 }
 
 /// From a version that never becomes ready, whose CRD has another field, and from one that is half applied because an
-/// object became immutable, the spec leads back; what only they had is gone, and the rest was not made anew.
+/// object cannot be changed, the spec leads back; what only they had is gone, and the rest was not made anew. Who deletes the
+/// object lets the version have it; what is nothing but its content is made anew without anybody.
 pub(crate) async fn a_forced_way_back(cluster: Arc<Cluster>) -> anyhow::Result<Outcome> {
     let stage = Stage::set(cluster, "way-back").await?;
     let good = Bundle {
-        manifests: vec![sealed("first")],
+        manifests: vec![sealed("first"), class(1)],
         ..Bundle::new("1.0.0")
     };
     let broken = Bundle {
         tag: "bad-image",
-        manifests: vec![sealed("first"), map("broken"), grown()],
+        manifests: vec![sealed("first"), class(1), map("broken"), grown()],
         ..Bundle::new("2.0.0")
     };
     let halved = Bundle {
-        manifests: vec![sealed("second"), map("halved")],
+        manifests: vec![sealed("first"), class(2), map("halved")],
         ..Bundle::new("3.0.0")
     };
-    stage.offer(&[good, broken, halved]).await?;
+    let resealed = Bundle {
+        manifests: vec![sealed("second"), class(2)],
+        ..Bundle::new("4.0.0")
+    };
+    stage.offer(&[good, broken, halved, resealed]).await?;
     let version =
         |version: &str| json!({"version": version, "upgradeConstraintPolicy": "SelfCertified"});
     stage.add_extension(&version("1.0.0")).await?;
@@ -75,19 +88,36 @@ pub(crate) async fn a_forced_way_back(cluster: Arc<Cluster>) -> anyhow::Result<O
     stage.until_exists(&extra("broken"), false).await?;
 
     stage.change_extension(&version("3.0.0")).await?;
-    let text = "field is immutable when `immutable` is set";
-    stage
-        .until_condition(ConditionType::Progressing, "True/Retrying", text)
-        .await?;
+    is_refused(&stage).await?;
     stage.change_extension(&version("1.0.0")).await?;
     stage.until_rolled_out("way-back-5").await?;
     stage.until_installed("1.0.0").await?;
     stage.until_exists(&extra("halved"), false).await?;
-    let sealed = stage.get(&extra("sealed")).await?;
-    ensure!(sealed["data"]["a"] == "first", "{sealed}");
+    ensure!(stage.get(CLASS).await?["value"] == 1);
     ensure!(stage.uids().await? == before, "nothing was made anew");
+
+    stage.change_extension(&version("3.0.0")).await?;
+    is_refused(&stage).await?;
+    let (_, sealed) = class(1);
+    stage.delete(&sealed.replace("PACKAGE", "way-back")).await?;
+    stage.until_installed("3.0.0").await?;
+    ensure!(stage.get(CLASS).await?["value"] == 2);
+    stage.change_extension(&version("4.0.0")).await?;
+    stage.until_installed("4.0.0").await?;
+    let sealed = stage.get(&extra("sealed")).await?;
+    ensure!(sealed["data"]["a"] == "second", "{sealed}");
     stage.clear().await?;
     Ok(Outcome::Passed)
+}
+
+const CLASS: &str = "/apis/scheduling.k8s.io/v1/priorityclasses/way-back-class";
+
+async fn is_refused(stage: &Stage) -> anyhow::Result<()> {
+    let text = "may not be changed in an update";
+    stage
+        .until_condition(ConditionType::Progressing, "True/Retrying", text)
+        .await?;
+    Ok(())
 }
 
 /// A resource that uses the new field of a newer CRD would lose it on the way back: that is refused, the resource and the

@@ -14,6 +14,8 @@ use crate::status::cluster_extension::{Observed, Outcome};
 use crate::status::news::News;
 use crate::status::transition::{Transition, Weight};
 
+/// What the message of an uninstall begins with, also that of one revision.
+const UNINSTALLING: &str = "uninstalling: ";
 /// The finalizer of `kubectl delete --cascade=orphan`.
 const ORPHAN: &str = "orphan";
 
@@ -113,11 +115,13 @@ fn uninstall_message(revisions: &[Revision], left: &[String]) -> String {
         .map(
             |revision| match condition::find(&revision.conditions, ConditionType::Progressing) {
                 Some(progressing) if revision.is_deleting => {
-                    format!("{}: {}", revision.name, progressing.message)
+                    let message = &progressing.message;
+                    let message = message.strip_prefix(UNINSTALLING).unwrap_or(message);
+                    format!("{}: {message}", revision.name)
                 }
                 Some(_) | None => format!("{}: being taken down", revision.name),
             },
         )
         .collect();
-    format!("uninstalling: {}", lines.join("; "))
+    format!("{UNINSTALLING}{}", lines.join("; "))
 }
