@@ -1,4 +1,4 @@
-//! Which service accounts exist, and when rights changed: metadata watches, so that nobody has to ask again.
+//! Which service accounts exist, and when rights changed: watches, of metadata but for bindings, so that nobody asks again.
 //!
 //! Until the first list has been read, and whenever the watch is not allowed, every question is a request.
 //!
