@@ -1,5 +1,7 @@
 //! Taking an extension down, or letting it go.
 
+use std::time::Duration;
+
 use kube::ResourceExt;
 
 use super::Context;
@@ -14,6 +16,8 @@ use crate::status::cluster_extension::{Observed, Outcome};
 use crate::status::news::News;
 use crate::status::transition::{Transition, Weight};
 
+/// How long the cache may be behind what was written.
+const BEHIND: Duration = Duration::from_millis(100);
 /// What the message of an uninstall begins with, also that of one revision.
 const UNINSTALLING: &str = "uninstalling: ";
 /// The finalizer of `kubectl delete --cascade=orphan`.
@@ -73,7 +77,7 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Op
 }
 
 /// Lets an extension go, and tells what becomes of what it installed; `None` when it is gone, or was changed meanwhile:
-/// what it became is on its way, and is looked at then.
+/// then it is looked at again.
 ///
 /// Orphaned revisions keep up their objects until an extension of the same name and account takes them back.
 async fn leave(
@@ -84,7 +88,12 @@ async fn leave(
 ) -> Option<Outcome> {
     match remove_finalizer(extension, ctx).await {
         Ok(()) => {}
-        Err(kube::Error::Api(status)) if status.is_conflict() => return None,
+        // Our own last status is such a change, too, and by that nobody is woken.
+        Err(kube::Error::Api(status)) if status.is_conflict() => {
+            tokio::time::sleep(BEHIND).await;
+            ctx.queue.wake(&extension.name_any());
+            return None;
+        }
         Err(error) => {
             return Some(Outcome::Uninstalling {
                 message: chain(&error),
