@@ -50,6 +50,21 @@ pub(super) struct Target<'a> {
     pub(super) account: &'a Account,
 }
 
+impl<'a> Target<'a> {
+    /// As `account`, in `cluster` if one is asked.
+    ///
+    /// # Errors
+    /// When the controller there acts as no account of that namespace.
+    pub(super) fn new(cluster: Option<&'a Cluster>, account: &'a Account) -> anyhow::Result<Self> {
+        let excluded = cluster.map(Cluster::excluded_namespaces);
+        if excluded.is_some_and(|excluded| excluded.contain(&account.namespace)) {
+            let error = IdentityError::Excluded(account.clone());
+            return Err(error).context("choose another namespace");
+        }
+        Ok(Self { cluster, account })
+    }
+}
+
 /// A bundle, rendered.
 #[derive(Debug)]
 pub(super) struct Bundle {
@@ -278,18 +293,6 @@ impl Installation {
             name: name.to_owned(),
         })
     }
-}
-
-/// Makes sure that the controller of `cluster` would act as `account`.
-///
-/// # Errors
-/// When the accounts of its namespace are excluded there.
-pub(super) fn ensure_usable(account: &Account, cluster: &Cluster) -> anyhow::Result<()> {
-    if cluster.excluded_namespaces().contain(&account.namespace) {
-        let error = IdentityError::Excluded(account.clone());
-        return Err(error).context("choose another namespace");
-    }
-    Ok(())
 }
 
 /// Who makes certificates: the one that is named, or whom the controller would choose in the cluster that is asked. It keeps

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::Answer;
-use super::installer::{Bundle, Installation, Roles, Target, ensure_usable, is_source};
+use super::installer::{Bundle, Installation, Roles, Target, is_source};
 use super::objects::{Form, answer, json_list, yaml_stream};
 use crate::render::subdomain_problems;
 use crate::resolve::Query;
@@ -100,13 +100,7 @@ impl New {
             ..Query::default()
         };
         let cluster = installation.cluster()?;
-        if let Some(cluster) = &cluster {
-            ensure_usable(&account, cluster)?;
-        }
-        let target = Target {
-            cluster: cluster.as_ref(),
-            account: &account,
-        };
+        let target = Target::new(cluster.as_ref(), &account)?;
         let bundle = installation.chosen(&query, target)?;
         let mut objects = vec![
             namespace(&installation.namespace, &bundle),

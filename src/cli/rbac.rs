@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 
 use super::Answer;
-use super::installer::{Installation, Roles, Target, ensure_usable};
+use super::installer::{Installation, Roles, Target};
 use super::objects::{Form, answer, json_list, yaml_stream};
 
 /// Tell which rights an account needs to install a bundle.
@@ -86,13 +86,7 @@ fn generate(arguments: &Generate) -> anyhow::Result<String> {
     let installation = &arguments.installation;
     let account = installation.account(&arguments.service_account)?;
     let cluster = installation.cluster()?;
-    if let Some(cluster) = &cluster {
-        ensure_usable(&account, cluster)?;
-    }
-    let target = Target {
-        cluster: cluster.as_ref(),
-        account: &account,
-    };
+    let target = Target::new(cluster.as_ref(), &account)?;
     let bundles = installation.bundles(&arguments.bundles, target)?;
     let mut roles = Roles::of(&bundles, &account)?;
     let upgrade = installation.upgrade("generate", &arguments.bundles, &bundles, target);

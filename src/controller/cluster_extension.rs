@@ -20,6 +20,8 @@ mod observe;
 mod reported;
 mod rights;
 mod roll_out;
+#[cfg(test)]
+mod tests;
 mod uninstall;
 
 use std::fmt;
@@ -35,7 +37,7 @@ pub use self::memory::Memory;
 use self::object::{report, write_finalizer};
 use self::observe::{identity_of, observed, revisions, with_created};
 use self::roll_out::Wish;
-use self::uninstall::uninstall;
+use self::uninstall::{Taken, uninstall};
 use crate::api::condition::Reason;
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
 use crate::apply::discovery::Discovery;
@@ -60,6 +62,8 @@ use crate::upgradeable::{ActiveBundle, Minor, notice};
 
 /// The time between two looks at what is being taken down; its changes are seen at once anyway.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// How soon an extension is looked at again that is newer than the cache.
+const BEHIND: Duration = Duration::from_millis(100);
 
 /// What the reconciler needs.
 pub struct Context {
@@ -125,8 +129,9 @@ pub async fn reconcile(seen: Arc<ClusterExtension>, ctx: Arc<Context>) -> Next {
     }
     let outcome = if extension.metadata.deletion_timestamp.is_some() {
         match uninstall(&extension, &ctx).await {
-            Some(outcome) => outcome,
-            None => return Next::OnChange,
+            Taken::NotYet(outcome) => *outcome,
+            Taken::Gone => return Next::OnChange,
+            Taken::Changed => return Next::After(BEHIND),
         }
     } else {
         let (outcome, told) = step(&extension, &ctx).await;

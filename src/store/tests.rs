@@ -146,10 +146,8 @@ fn files(image: &UnpackedImage) -> Vec<String> {
                     .unwrap()
                     .display()
                     .to_string();
-                found.push(format!(
-                    "{name}={}",
-                    fs::read_to_string(entry.path()).unwrap()
-                ));
+                let content = fs::read(entry.path()).unwrap();
+                found.push(format!("{name}={}", String::from_utf8_lossy(&content)));
             }
         }
     }

@@ -10,7 +10,7 @@ use clap::Args;
 use kube::Client;
 
 use super::super::Answer;
-use super::super::installer::{Bundle, Installation, Target, ensure_usable, leaving};
+use super::super::installer::{Bundle, Installation, Target, leaving};
 use super::super::objects::answer;
 use crate::apply::crd_upgrade::{CrdUpgradeCheck, Resources};
 use crate::apply::discovery::Discovery;
@@ -37,11 +37,7 @@ pub(super) fn run(arguments: &Check) -> anyhow::Result<Answer> {
     let installation = &arguments.installation;
     let account = installation.account(&arguments.service_account)?;
     let cluster = installation.catalogs.live.connect()?;
-    ensure_usable(&account, &cluster)?;
-    let target = Target {
-        cluster: Some(&cluster),
-        account: &account,
-    };
+    let target = Target::new(Some(&cluster), &account)?;
     let bundles = installation.bundles(&arguments.bundles, target);
     let mut verdict = Answer::Yes;
     let read = answer(bundles, |bundles| {

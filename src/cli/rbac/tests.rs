@@ -532,15 +532,18 @@ fn a_package_is_looked_up_in_the_catalogs() {
 
 #[test]
 fn an_account_that_the_cluster_excludes_is_refused() {
-    let account = |namespace: &str| Account {
-        namespace: namespace.to_owned(),
-        name: "installer".to_owned(),
+    let usable = |namespace: &str, cluster: &Cluster| {
+        let account = Account {
+            namespace: namespace.to_owned(),
+            name: "installer".to_owned(),
+        };
+        Target::new(Some(cluster), &account).map(|_target| ())
     };
     let server = ApiServer::new();
     let cluster = Cluster::of_test(|| server.client());
     // Nobody tells: the usual ones are taken.
-    ensure_usable(&account("openshift-etcd"), &cluster).unwrap();
-    ensure_usable(&account("kube-system"), &cluster).unwrap_err();
+    usable("openshift-etcd", &cluster).unwrap();
+    usable("kube-system", &cluster).unwrap_err();
     let settings = policy::Settings {
         excluded_namespaces: "openshift-*".to_owned(),
         ..policy::Settings::default()
@@ -551,7 +554,7 @@ fn an_account_that_the_cluster_excludes_is_refused() {
         object["kind"] = json!("ValidatingAdmissionPolicy");
         server.add(&object);
     }
-    ensure_usable(&account("kube-system"), &cluster).unwrap();
-    let error = ensure_usable(&account("openshift-etcd"), &cluster).unwrap_err();
+    usable("kube-system", &cluster).unwrap();
+    let error = usable("openshift-etcd", &cluster).unwrap_err();
     assert_eq!(error.to_string(), "choose another namespace");
 }

@@ -1,7 +1,5 @@
 //! Taking an extension down, or letting it go.
 
-use std::time::Duration;
-
 use kube::ResourceExt;
 
 use super::Context;
@@ -16,15 +14,30 @@ use crate::status::cluster_extension::{Observed, Outcome};
 use crate::status::news::News;
 use crate::status::transition::{Transition, Weight};
 
-/// How long the cache may be behind what was written.
-const BEHIND: Duration = Duration::from_millis(100);
 /// What the message of an uninstall begins with, also that of one revision.
 const UNINSTALLING: &str = "uninstalling: ";
 /// The finalizer of `kubectl delete --cascade=orphan`.
 const ORPHAN: &str = "orphan";
 
-/// Takes the extension down; `None` when it is gone.
-pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Option<Outcome> {
+/// What became of an extension.
+pub(super) enum Taken {
+    /// It is gone.
+    Gone,
+    /// It was changed since it was read: it has to be looked at again. Our own last status is such a change, too, and by
+    /// that nobody is woken.
+    Changed,
+    /// It is still there.
+    NotYet(Box<Outcome>),
+}
+
+impl Taken {
+    fn not_yet(outcome: Outcome) -> Self {
+        Self::NotYet(Box::new(outcome))
+    }
+}
+
+/// Takes the extension down.
+pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Taken {
     let name = extension.name_any();
     if !extension
         .finalizers()
@@ -32,7 +45,7 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Op
         .any(|one| one == keys::FINALIZER_UNINSTALL)
     {
         ctx.memory.forget(&name);
-        return None;
+        return Taken::Gone;
     }
     let account = ctx
         .identity
@@ -47,7 +60,7 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Op
     if extension.finalizers().iter().any(|one| one == ORPHAN) {
         return match operations.let_go(&revisions).await {
             Ok(()) => leave(extension, News::Orphaned, observed, ctx).await,
-            Err(error) => Some(Outcome::Unobserved {
+            Err(error) => Taken::not_yet(Outcome::Unobserved {
                 failure: Failure::of(&error),
                 observed,
             }),
@@ -65,19 +78,18 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Op
             };
             leave(extension, news, observed, ctx).await
         }
-        Ok(Uninstall::Waiting(left)) => Some(Outcome::Uninstalling {
+        Ok(Uninstall::Waiting(left)) => Taken::not_yet(Outcome::Uninstalling {
             message: uninstall_message(&revisions, &left),
             observed,
         }),
-        Err(error) => Some(Outcome::Unobserved {
+        Err(error) => Taken::not_yet(Outcome::Unobserved {
             failure: Failure::of(&error),
             observed,
         }),
     }
 }
 
-/// Lets an extension go, and tells what becomes of what it installed; `None` when it is gone, or was changed meanwhile:
-/// then it is looked at again.
+/// Lets an extension go, and tells what becomes of what it installed.
 ///
 /// Orphaned revisions keep up their objects until an extension of the same name and account takes them back.
 async fn leave(
@@ -85,17 +97,12 @@ async fn leave(
     news: News,
     observed: Observed,
     ctx: &Context,
-) -> Option<Outcome> {
+) -> Taken {
     match remove_finalizer(extension, ctx).await {
         Ok(()) => {}
-        // Our own last status is such a change, too, and by that nobody is woken.
-        Err(kube::Error::Api(status)) if status.is_conflict() => {
-            tokio::time::sleep(BEHIND).await;
-            ctx.queue.wake(&extension.name_any());
-            return None;
-        }
+        Err(kube::Error::Api(status)) if status.is_conflict() => return Taken::Changed,
         Err(error) => {
-            return Some(Outcome::Uninstalling {
+            return Taken::not_yet(Outcome::Uninstalling {
                 message: chain(&error),
                 observed,
             });
@@ -113,7 +120,7 @@ async fn leave(
     };
     ctx.reporter.publish(extension, &transition).await;
     ctx.memory.forget(&extension.name_any());
-    None
+    Taken::Gone
 }
 
 /// What the revisions that are left wait for, in their own words.

@@ -242,6 +242,13 @@ impl Cluster {
         }
     }
 
+    /// What the extension does when it is deleted.
+    async fn uninstall(&self) -> Uninstall {
+        let existing = self.revisions();
+        let operations = self.ctx.revisions();
+        operations.uninstall(&existing, None).await.unwrap()
+    }
+
     fn make_available(&self, path: &str) {
         let generation = self.server.object(path).unwrap()["metadata"]["generation"].clone();
         self.server.set_status(

@@ -283,13 +283,7 @@ async fn what_is_installed_again_at_once_does_not_lose_its_content() {
     let cluster = Cluster::new().await;
     let desired = desired("1.0.0", &operator());
     cluster.install("e-1", &desired).await;
-    let existing = cluster.revisions();
-    cluster
-        .ctx
-        .revisions()
-        .uninstall(&existing, None)
-        .await
-        .unwrap();
+    cluster.uninstall().await;
     cluster.passes("e-1").await;
     assert!(cluster.set("e-1").is_none());
     // The garbage collector comes for the old content when the new revision has the same.

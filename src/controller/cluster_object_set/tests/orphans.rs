@@ -23,13 +23,7 @@ async fn secrets_of_an_archived_revision_that_was_restored_go_with_it() {
     assert_eq!(secrets.len(), 1);
     let restored = json!({"metadata": {"ownerReferences": null}});
     cluster.server.edit(&secrets[0], &restored);
-    let existing = cluster.revisions();
-    cluster
-        .ctx
-        .revisions()
-        .uninstall(&existing, None)
-        .await
-        .unwrap();
+    cluster.uninstall().await;
     assert_eq!(cluster.server.object(&secrets[0]), None);
 }
 
@@ -202,13 +196,7 @@ async fn a_secret_that_somebody_put_there_again_orphans_nothing() {
         let secrets = cluster.server.paths("/namespaces/system/secrets/");
         let put_back = json!({"metadata": {"ownerReferences": null}});
         cluster.server.edit(&secrets[0], &put_back);
-        let existing = cluster.revisions();
-        cluster
-            .ctx
-            .revisions()
-            .uninstall(&existing, None)
-            .await
-            .unwrap();
+        cluster.uninstall().await;
         cluster.passes("e-1").await;
         assert!(cluster.set("e-1").is_none());
         // With nothing else that could have an owner, the Secret decides.
@@ -227,13 +215,7 @@ async fn whether_a_revision_was_orphaned_is_asked_again() {
     let cluster = Cluster::new().await;
     cluster.install("e-1", &desired("1.0.0", &operator())).await;
     orphan_everything(&cluster);
-    let existing = cluster.revisions();
-    cluster
-        .ctx
-        .revisions()
-        .uninstall(&existing, None)
-        .await
-        .unwrap();
+    cluster.uninstall().await;
     cluster
         .server
         .fail_next("GET /api/v1/namespaces/n/serviceaccounts/operator", 500);

@@ -6,23 +6,14 @@ use super::*;
 async fn an_uninstall_takes_crds_first_and_keeps_one_that_is_used() {
     let cluster = Cluster::new().await;
     cluster.install("e-1", &desired("1.0.0", &operator())).await;
-    let uninstall = async |cluster: &Cluster| {
-        let existing = cluster.revisions();
-        cluster
-            .ctx
-            .revisions()
-            .uninstall(&existing, None)
-            .await
-            .unwrap()
-    };
     cluster.server.add(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
     cluster.server.requests();
     assert_eq!(
-        uninstall(&cluster).await,
+        cluster.uninstall().await,
         Uninstall::Waiting(vec!["e-1".into()])
     );
     cluster.passes("e-1").await;
-    assert_eq!(uninstall(&cluster).await, Uninstall::Done);
+    assert_eq!(cluster.uninstall().await, Uninstall::Done);
     assert!(cluster.server.object(CRD).is_some(), "it has a resource");
     assert_eq!(cluster.server.object(CONFIG), None);
     let deletions: Vec<_> = cluster
@@ -59,7 +50,7 @@ async fn an_uninstall_takes_crds_first_and_keeps_one_that_is_used() {
     // Without resources it goes, and before everything else.
     cluster.server.remove(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
     cluster.writes();
-    uninstall(&cluster).await;
+    cluster.uninstall().await;
     cluster.passes("e-1").await;
     assert_eq!(cluster.server.object(CRD), None);
     let deletions: Vec<_> = cluster
@@ -94,13 +85,7 @@ async fn a_kept_crd_no_longer_names_a_webhook_that_goes() {
         cluster.install("e-1", &desired("1.0.0", &operator())).await;
         name_webhook(&cluster, differ);
         cluster.server.add(&json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}));
-        let existing = cluster.revisions();
-        cluster
-            .ctx
-            .revisions()
-            .uninstall(&existing, None)
-            .await
-            .unwrap();
+        cluster.uninstall().await;
         cluster.passes("e-1").await;
         let kept = cluster.server.object(CRD).unwrap();
         assert_eq!(kept["spec"]["conversion"]["strategy"], expected);
@@ -115,13 +100,7 @@ async fn a_teardown_waits_for_finalizers_and_says_for_which() {
         DEPLOYMENT,
         &json!({"metadata": {"finalizers": ["somebody/else"]}}),
     );
-    let existing = cluster.revisions();
-    cluster
-        .ctx
-        .revisions()
-        .uninstall(&existing, None)
-        .await
-        .unwrap();
+    cluster.uninstall().await;
     let next = cluster.pass("e-1").await;
     assert_eq!(
         next,
@@ -150,13 +129,7 @@ async fn an_account_without_rights_never_holds_an_uninstall() {
     let cluster = Cluster::new().await;
     cluster.install("e-1", &desired("1.0.0", &operator())).await;
     cluster.server.forbid("n:installer", "");
-    let existing = cluster.revisions();
-    cluster
-        .ctx
-        .revisions()
-        .uninstall(&existing, None)
-        .await
-        .unwrap();
+    cluster.uninstall().await;
     cluster.passes("e-1").await;
     assert!(cluster.set("e-1").is_none());
     assert!(

@@ -218,7 +218,7 @@ impl State {
         if is_deleting && finalizers == 0 {
             self.objects.remove(path);
             self.announce("DELETED", path, object.clone());
-            return json!({"apiVersion": "v1", "kind": "Status", "status": "Success", "metadata": {}});
+            return object;
         }
         let content = |object: &Value| {
             let mut object = object.clone();
@@ -254,7 +254,12 @@ impl State {
             let plural = object["spec"]["names"]["plural"].clone();
             self.kinds.retain(|kind| plural != kind.plural.as_str());
         }
-        Ok(self.replace(&call.target.object(), &before, object))
+        let path = call.target.object();
+        let marked = self.replace(&path, &before, object);
+        if self.objects.contains_key(&path) {
+            return Ok(marked);
+        }
+        Ok(json!({"apiVersion": "v1", "kind": "Status", "status": "Success", "metadata": {}}))
     }
 
     pub(in crate::testing::api_server) fn edit(
