@@ -15,6 +15,7 @@ pub mod phase;
 pub mod plan;
 pub mod probe;
 pub mod rollout;
+pub mod unknown;
 pub mod validate;
 
 use std::collections::BTreeMap;

@@ -178,6 +178,10 @@ words! {
         CrdsKept,
         /// Changes of some kinds are not seen at once.
         NotWatched,
+        /// Changes of some kinds are seen as the account.
+        WatchedAsAccount,
+        /// The API server does not know some fields of what is installed.
+        UnknownFields,
         /// More than one kind of warning.
         SeveralWarnings,
     }

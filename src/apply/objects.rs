@@ -9,9 +9,11 @@
 
 mod away;
 mod error;
+mod refused;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
@@ -20,19 +22,20 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::api::cluster_object_set::CollisionProtection;
-use crate::api::object::{Gvk, ObjectKey};
+use crate::api::object::ObjectKey;
 use crate::api::{GROUP, VERSION, keys};
 use crate::apply::discovery::Discovery;
-use crate::identity::request::{self, Deletion, RequestError};
+use crate::identity::request::{self, RequestError};
 use crate::preflight::permissions::Resource;
 use crate::revision::Account;
-use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, controller_of, decide};
+use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, decide};
 use crate::revision::compare::{is_as_desired, is_own_apply};
 use crate::revision::marks::prepare;
 use crate::revision::rollout::{Action, Collision};
 
 pub use away::Usage;
 pub use error::{ObjectError, Step, texts};
+use refused::{is_family, is_replaceable};
 
 /// How often an object that changes under our hands is read again within one pass.
 const ATTEMPTS: usize = 4;
@@ -98,6 +101,8 @@ pub enum Kept {
         action: Action,
         /// The object afterwards.
         object: Box<Value>,
+        /// The fields that were left out, since the API server does not know them.
+        unknown: Vec<String>,
     },
     /// It is somebody else's.
     Collision {
@@ -178,17 +183,32 @@ impl Objects<'_> {
     /// When a request fails, or the object does not hold still.
     pub async fn keep(&self, item: &Item, live: Option<Value>) -> Result<Kept, ObjectError> {
         let mut live = live;
+        let mut item = Cow::Borrowed(item);
+        let mut left_out = Vec::new();
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 tokio::time::sleep(PAUSE).await;
                 live = self.read(&item.key).await?;
             }
             let kept = match live.take() {
-                None => self.create(item).await?,
-                Some(object) => self.reconcile(item, object).await?,
+                None => self.create(&item).await,
+                Some(object) => self.reconcile(&item, object).await,
             };
-            if let Some(kept) = kept {
-                return Ok(kept);
+            match kept {
+                Ok(None) => {}
+                Ok(Some(mut kept)) => {
+                    if let Kept::Done { unknown, .. } = &mut kept {
+                        *unknown = left_out;
+                    }
+                    return Ok(kept);
+                }
+                Err(error) => {
+                    let Some((known, unknown)) = self.without_unknown(&item, &error).await else {
+                        return Err(error);
+                    };
+                    item.to_mut().object = known;
+                    left_out.extend(unknown);
+                }
             }
         }
         Err(ObjectError::Restless {
@@ -217,7 +237,7 @@ impl Objects<'_> {
         let path = path(&resource, &item.key);
         let object = self.desired(item, &resource, None);
         let manager = keys::FIELD_MANAGER_CREATION;
-        request::create(self.client, &path, manager, &object)
+        request::create_strictly(self.client, &path, manager, &object)
             .await
             .map_err(|source| failed(&item.key, Step::Create, source))
     }
@@ -259,6 +279,7 @@ impl Objects<'_> {
         Ok(claimed.map(|object| Kept::Done {
             action: Action::Created,
             object: Box::new(object),
+            unknown: Vec::new(),
         }))
     }
 
@@ -290,6 +311,7 @@ impl Objects<'_> {
             Ok(Some(Kept::Done {
                 action,
                 object: Box::new(object),
+                unknown: Vec::new(),
             }))
         };
         let metadata = metadata_of(&live);
@@ -335,6 +357,9 @@ impl Objects<'_> {
             Ok(object) if version_of(&object) == version_of(&live) => done(Action::Idle, object),
             Ok(object) => done(action, object),
             Err(error) if error.is_conflict() => Ok(None),
+            Err(error) if error.is_duplicate() && step == Step::Update => {
+                self.overwrite(item, &resource, patch, &live).await
+            }
             Err(error)
                 if error.is_invalid()
                     && is_family(self.claim, &metadata)
@@ -343,15 +368,6 @@ impl Objects<'_> {
                 self.replace(item, &live).await
             }
             Err(source) => Err(failed(&item.key, step, source)),
-        }
-    }
-
-    /// Deletes an object that cannot become what it should be, and makes it anew at once, before another revision
-    /// misses it; none when that has to wait.
-    async fn replace(&self, item: &Item, live: &Value) -> Result<Option<Kept>, ObjectError> {
-        match self.delete(&item.key, live).await? {
-            Deletion::Gone => self.create(item).await,
-            Deletion::Waiting => Ok(None),
         }
     }
 
@@ -410,33 +426,6 @@ impl Objects<'_> {
             .ok_or_else(|| ObjectError::UnknownKind {
                 key: Box::new(key.clone()),
             })
-    }
-}
-
-/// Whether an object is controlled by this revision or another active one of the extension: nobody else's is replaced.
-fn is_family(claim: &Claim, metadata: &ObjectMeta) -> bool {
-    controller_of(metadata).is_some_and(|owner| {
-        owner.uid == claim.uid || claim.siblings.iter().any(|one| one.uid == owner.uid)
-    })
-}
-
-/// Whether an object cannot become what it should be, and is nothing but what is written in it: made anew, nothing is
-/// lost and nothing stops.
-fn is_replaceable(gvk: &Gvk, wanted: &Value, live: &Value) -> bool {
-    let differs = |pointer: &str| wanted.pointer(pointer) != live.pointer(pointer);
-    let is_frozen = || {
-        live.get("immutable") == Some(&Value::Bool(true))
-            && ["/data", "/binaryData", "/stringData", "/immutable"]
-                .into_iter()
-                .any(differs)
-    };
-    match (gvk.group.as_str(), gvk.kind.as_str()) {
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            differs("/roleRef/kind") || differs("/roleRef/name")
-        }
-        ("", "ConfigMap") => is_frozen(),
-        ("", "Secret") => is_frozen() || wanted.get("type").is_some() && differs("/type"),
-        _ => false,
     }
 }
 

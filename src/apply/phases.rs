@@ -47,6 +47,8 @@ pub struct Left {
     pub is_progressed: bool,
     /// Whether it was available.
     pub probe: ProbeResult,
+    /// The fields that were left out, since the API server does not know them.
+    pub unknown: Vec<String>,
 }
 
 /// How the objects of one revision were left by the last pass.
@@ -333,9 +335,13 @@ impl Pass<'_> {
             return Err(Failed::Gone);
         }
         match self.objects.keep(item, live).await? {
-            Kept::Done { action, object } => {
+            Kept::Done {
+                action,
+                object,
+                unknown,
+            } => {
                 let (action, object) = self.told(item, action, object, certified).await?;
-                self.left(item.key.clone(), action, &object).await
+                self.left(item.key.clone(), action, &object, unknown).await
             }
             Kept::Collision { conflict, object } => {
                 let collision = item.colliding(phase, *conflict, &object);
@@ -370,6 +376,7 @@ impl Pass<'_> {
         key: ObjectKey,
         action: Action,
         object: &Value,
+        unknown: Vec<String>,
     ) -> Result<(ObjectReport, Left), Failed> {
         let seen = Arc::new(Seen::of(&key.gvk, &metadata_of(object)));
         self.watches.note(&key, self.objects.account, &seen);
@@ -378,6 +385,7 @@ impl Pass<'_> {
             seen,
             is_progressed: action == Action::Progressed,
             probe: probe.clone(),
+            unknown,
         };
         Ok((ObjectReport { key, action, probe }, left))
     }

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
+use http::uri::InvalidUri;
 use kube::Client;
 use kube::api::{
     DeleteParams, DynamicObject, GetParams, ListParams, Patch, PatchParams, PostParams, WatchParams,
@@ -16,6 +17,9 @@ use kube::core::response::Status;
 use kube::core::{PartialObjectMeta, Request, WatchEvent};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
+
+/// The part of a query by which unknown fields are refused.
+const STRICTLY: &str = "&fieldValidation=Strict";
 
 /// What cannot stand in a segment of a path as it is (RFC 3986, `pchar`).
 const NO_SEGMENT: &AsciiSet = &CONTROLS
@@ -93,6 +97,11 @@ impl RequestError {
     /// Whether the object would not be valid.
     pub fn is_invalid(&self) -> bool {
         self.code() == Some(422)
+    }
+
+    /// Whether lists of the object would hold something twice: server-side apply merges them with what others added.
+    pub fn is_duplicate(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 422 && status.message.contains(": Duplicate value: "))
     }
 
     /// 409 or a failed precondition: the object is not what it was when it was read.
@@ -246,7 +255,7 @@ pub async fn changes(
     })
 }
 
-/// Creates one object.
+/// Creates one object; fields that the API server does not know are dropped.
 ///
 /// # Errors
 /// When the API server does not.
@@ -256,14 +265,54 @@ pub async fn create(
     manager: &str,
     object: &impl serde::Serialize,
 ) -> Result<Value, RequestError> {
+    send(client, creation(path, manager, object, "")).await
+}
+
+/// Creates one object; one with fields that the API server does not know is refused, and they are named.
+///
+/// # Errors
+/// When the API server does not.
+pub async fn create_strictly(
+    client: &Client,
+    path: &str,
+    manager: &str,
+    object: &impl serde::Serialize,
+) -> Result<Value, RequestError> {
+    send(client, creation(path, manager, object, STRICTLY)).await
+}
+
+/// Asks whether one object would be created, as [`create_strictly`]: nothing is.
+///
+/// # Errors
+/// When the API server would not.
+pub async fn try_to_create(
+    client: &Client,
+    path: &str,
+    manager: &str,
+    object: &impl serde::Serialize,
+) -> Result<Value, RequestError> {
+    let options = format!("{STRICTLY}&dryRun=All");
+    send(client, creation(path, manager, object, &options)).await
+}
+
+/// The request that creates an object, with more of a query.
+fn creation(
+    path: &str,
+    manager: &str,
+    object: &impl serde::Serialize,
+    options: &str,
+) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
+    use kube::core::request::Error;
     let parameters = PostParams {
         dry_run: false,
         field_manager: Some(manager.to_owned()),
     };
-    let body = serde_json::to_vec(object).map_err(|error| {
-        RequestError::Unbuildable(kube::core::request::Error::SerializeBody(error))
-    })?;
-    send(client, Request::new(path).create(&parameters, body)).await
+    let body = serde_json::to_vec(object).map_err(Error::SerializeBody)?;
+    let mut request = Request::new(path).create(&parameters, body)?;
+    let uri = format!("{}{options}", request.uri());
+    *request.uri_mut() =
+        (uri.try_into()).map_err(|error: InvalidUri| Error::BuildRequest(error.into()))?;
+    Ok(request)
 }
 
 /// Patches one object.

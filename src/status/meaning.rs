@@ -177,6 +177,14 @@ pub const fn meaning(reason: Reason) -> Meaning {
             "oxolm may not watch some of the kinds that are installed, so a change of theirs is seen later.",
             "If it matters, add the kinds to the chart's watchedKinds; Secrets, which the chart refuses there, are watched as the service account where it may list and watch them in their namespace.",
         ),
+        Reason::WatchedAsAccount => act(
+            "oxolm may not watch some of the kinds that are installed, but the service account may: their changes are seen as it.",
+            "Nothing has to be done; with the kinds in the chart's watchedKinds, oxolm watches them itself.",
+        ),
+        Reason::UnknownFields => act(
+            "A manifest of the bundle has fields that the API server does not know; they are left out, the rest is installed.",
+            "Tell the author of the bundle, who may have misspelt them; or the cluster is too old for them.",
+        ),
         Reason::SeveralWarnings => act(
             "More than one kind of warning; the message has each.",
             "Read them one by one.",

@@ -92,6 +92,14 @@ impl ObjectError {
         self.answer().is_some_and(RequestError::is_forbidden)
     }
 
+    /// What the API server said, where it said no.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        match self.answer() {
+            Some(RequestError::Refused(status)) => Some(&status.message),
+            _ => None,
+        }
+    }
+
     /// The object, where it is there and cannot become what it should be: some of its fields never change.
     pub fn unchangeable(&self) -> Option<&ObjectKey> {
         match self {

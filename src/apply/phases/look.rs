@@ -57,7 +57,10 @@ impl Pass<'_> {
                 };
                 Ok((ObjectReport { key, action, probe }, left))
             }
-            _ => self.left(key, action, object).await,
+            _ => {
+                let unknown = known.map_or_else(Vec::new, |known| known.unknown.clone());
+                self.left(key, action, object, unknown).await
+            }
         }
     }
 }

@@ -230,7 +230,7 @@ impl<'a> Work<'a> {
             self.review(entry).await;
             let looked = pass.look(&mut entry.remembered).await;
             // A watch may have ended since.
-            self.note_unwatched(entry);
+            self.note_warnings(entry);
             return match looked {
                 Ok(reports) => Step::from(rollout(&reports)),
                 Err(error) => Step::failed(&error),
@@ -264,7 +264,7 @@ impl<'a> Work<'a> {
         match applied {
             Ok(reports) => {
                 entry.read_at = Some(Instant::now());
-                self.note_unwatched(entry);
+                self.note_warnings(entry);
                 let mut notes = self.repairs(&reports, &before);
                 notes.extend(renewals(&entry.remembered.certified));
                 Step {

@@ -32,6 +32,7 @@ mod orphans;
 mod overtaken;
 mod unchangeable;
 mod uninstall;
+mod unknown;
 mod unwatched;
 
 const SYSTEM: &str = "system";

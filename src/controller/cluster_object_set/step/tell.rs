@@ -25,8 +25,8 @@ pub(in super::super) struct Note {
 }
 
 impl Work<'_> {
-    /// Notes which kinds the controller does not watch, and says so.
-    pub(super) fn note_unwatched(&self, entry: &mut Entry) {
+    /// Notes what people should know of the objects: which kinds the controller does not watch, what was left out of them.
+    pub(super) fn note_warnings(&self, entry: &mut Entry) {
         let mut kinds: BTreeMap<Watcher, BTreeSet<String>> = BTreeMap::new();
         for key in entry.remembered.left.keys() {
             let watcher = self.ctx.watches.watcher(key, &self.account);
@@ -37,33 +37,41 @@ impl Work<'_> {
         }
         entry.account = Some(self.account.clone());
         entry.is_unwatched = kinds.contains_key(&Watcher::Nobody);
+        let told = [
+            Reason::NotWatched,
+            Reason::WatchedAsAccount,
+            Reason::UnknownFields,
+        ];
         entry
             .warnings
-            .retain(|warning| warning.reason != Reason::NotWatched);
-        let sentences = kinds.into_iter().filter_map(|(watcher, kinds)| {
+            .retain(|warning| !told.contains(&warning.reason));
+        let watched = kinds.into_iter().filter_map(|(watcher, kinds)| {
             self.watched(watcher, &Vec::from_iter(kinds).join(", "))
         });
-        entry.warnings.extend(sentences.map(|sentence| Warning {
-            reason: Reason::NotWatched,
-            sentence,
-        }));
+        entry.warnings.extend(watched);
+        entry.warnings.extend(unknown(&entry.remembered.left));
     }
 
     /// How it is said who sees changes of `kinds`; that it is the controller goes without saying, and what is not known yet
     /// is not said.
-    fn watched(&self, watcher: Watcher, kinds: &str) -> Option<String> {
+    fn watched(&self, watcher: Watcher, kinds: &str) -> Option<Warning> {
         let account = &self.account;
-        match watcher {
-            Watcher::Controller | Watcher::Undecided => None,
-            Watcher::Account => Some(format!(
-                "Changes of {kinds} are watched as service account {account}."
-            )),
-            Watcher::Nobody => Some(format!(
-                "Changes of {kinds} are not watched: they are looked for every {} as service account {account}, which may \
-                 not list and watch them.",
-                period(self.ctx.reread)
-            )),
-        }
+        let (reason, sentence) = match watcher {
+            Watcher::Controller | Watcher::Undecided => return None,
+            Watcher::Account => (
+                Reason::WatchedAsAccount,
+                format!("Changes of {kinds} are watched as service account {account}."),
+            ),
+            Watcher::Nobody => (
+                Reason::NotWatched,
+                format!(
+                    "Changes of {kinds} are not watched: they are looked for every {} as service account {account}, which may \
+                     not list and watch them.",
+                    period(self.ctx.reread)
+                ),
+            ),
+        };
+        Some(Warning { reason, sentence })
     }
 
     /// What was put right in a revision that was complete before.
@@ -103,6 +111,18 @@ impl Work<'_> {
             is_state: false,
         }]
     }
+}
+
+/// What is said of fields that were left out, object by object.
+fn unknown(left: &BTreeMap<ObjectKey, Left>) -> impl Iterator<Item = Warning> {
+    let with_some = left.iter().filter(|(_, left)| !left.unknown.is_empty());
+    with_some.map(|(key, left)| Warning {
+        reason: Reason::UnknownFields,
+        sentence: format!(
+            "{key}: left out what the API server does not know: {}.",
+            left.unknown.join(", ")
+        ),
+    })
 }
 
 /// A period as people say it.

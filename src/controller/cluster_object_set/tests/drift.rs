@@ -78,3 +78,36 @@ async fn a_restart_reads_everything_and_writes_nothing() {
     next.passes("e-1").await;
     assert_eq!(next.writes(), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn lists_that_do_not_fit_together_are_ours_again() {
+    let cluster = Cluster::new().await;
+    let service = |port: u16| {
+        let mut service = namespaced("v1", "Service", "operator");
+        service["spec"] = json!({"ports": [{"name": "http", "port": port}]});
+        service
+    };
+    cluster.ensure(&desired("1.0.0", &[service(80)])).await;
+    cluster.passes("e-1").await;
+    let server = &cluster.server;
+    let path = "/api/v1/namespaces/n/services/operator";
+    let change = json!({"spec": {"ports": [{"name": "http", "port": 99}]}});
+    server.edit(path, &change);
+    let refusal = "Service \"operator\" is invalid: spec.ports[1].name: Duplicate value: \"http\"";
+    server.fail_with(&format!("PATCH {path}"), 422, refusal);
+    cluster.passes("e-1").await;
+    let ports = |object: &Value| object["spec"]["ports"].clone();
+    let live = server.object(path).unwrap();
+    assert_eq!(ports(&live), ports(&service(80)));
+    assert!(
+        cluster
+            .condition("e-1", "Progressing")
+            .starts_with("True/Succeeded")
+    );
+    let entries = live["metadata"]["managedFields"].as_array().unwrap();
+    let ours = entries
+        .iter()
+        .filter(|entry| entry["manager"] == keys::FIELD_MANAGER_OBJECTS);
+    let operations: Vec<&Value> = ours.map(|entry| &entry["operation"]).collect();
+    assert_eq!(operations, ["Apply"], "nothing else keeps our fields");
+}

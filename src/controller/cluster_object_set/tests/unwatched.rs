@@ -45,7 +45,7 @@ async fn what_the_controller_may_not_watch_the_account_does() {
     }
     assert_eq!(
         cluster.condition("e-1", "Warnings"),
-        "True/NotWatched: Changes of ConfigMap.v1 are watched as service account n/installer."
+        "True/WatchedAsAccount: Changes of ConfigMap.v1 are watched as service account n/installer."
     );
     assert_eq!(cluster.pass("e-1").await, Next::OnChange);
     server.requests();

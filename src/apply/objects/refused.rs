@@ -1,0 +1,125 @@
+//! What is done with an object that the API server refuses as it is sent.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::{Item, Kept, ObjectError, Objects, Step, failed, metadata_of, path};
+use crate::api::keys;
+use crate::api::object::Gvk;
+use crate::identity::request::{self, Deletion, RequestError};
+use crate::preflight::permissions::Resource;
+use crate::revision::collision::{Claim, controller_of};
+use crate::revision::rollout::Action;
+use crate::revision::unknown::{is_undeclared, take_out};
+
+impl Objects<'_> {
+    /// The object without the fields that the API server does not know, and these; none when it was refused for another
+    /// reason.
+    pub(super) async fn without_unknown(
+        &self,
+        item: &Item,
+        error: &ObjectError,
+    ) -> Option<(Value, Vec<String>)> {
+        let mut refusal = error.refusal()?.to_owned();
+        if is_undeclared(&refusal) {
+            refusal = self.decoded(item).await?;
+        }
+        let mut object = item.object.clone();
+        let unknown = take_out(&mut object, &refusal);
+        (!unknown.is_empty()).then_some((object, unknown))
+    }
+
+    /// Why the object would not be created, whether it is there or not: an object is read before its name is looked at.
+    async fn decoded(&self, item: &Item) -> Option<String> {
+        let resource = self.served(&item.key).await.ok()?; // The refusal itself is told then.
+        let object = self.desired(item, &resource, None);
+        let (path, manager) = (path(&resource, &item.key), keys::FIELD_MANAGER_CREATION);
+        match request::try_to_create(self.client, &path, manager, &object).await {
+            Err(RequestError::Refused(status)) => Some(status.message),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// Writes our lists over those that somebody changed so that both together are not valid, then applies `patch`, which was
+    /// refused for that; none when the object changed meanwhile.
+    pub(super) async fn overwrite(
+        &self,
+        item: &Item,
+        resource: &Resource,
+        patch: Patch<Value>,
+        live: &Value,
+    ) -> Result<Option<Kept>, ObjectError> {
+        let (key, name) = (&item.key, &item.key.name);
+        let path = path(resource, key);
+        let mut ours = self.desired(item, resource, Some(&metadata_of(live)));
+        if let Some(metadata) = ours.get_mut("metadata").and_then(Value::as_object_mut) {
+            let version = live.pointer("/metadata/resourceVersion").cloned();
+            metadata.insert("resourceVersion".to_owned(), json!(version));
+        }
+        let parameters = PatchParams {
+            field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
+            ..PatchParams::default()
+        };
+        let ours = Patch::Merge(ours);
+        let written = match request::patch(self.client, &path, name, &parameters, &ours).await {
+            Ok(written) => written,
+            Err(error) if error.is_conflict() => return Ok(None),
+            Err(source) => return Err(failed(key, Step::Update, source)),
+        };
+        // What this left in `managedFields` would keep fields that a later apply gives up.
+        let Some(_claimed) = self.claim_fields(item, resource, written).await? else {
+            return Ok(None);
+        };
+        let parameters = PatchParams::apply(keys::FIELD_MANAGER_OBJECTS).force();
+        match request::patch(self.client, &path, name, &parameters, &patch).await {
+            Ok(object) => Ok(Some(Kept::Done {
+                action: Action::Updated,
+                object: Box::new(object),
+                unknown: Vec::new(),
+            })),
+            Err(error) if error.is_conflict() => Ok(None),
+            Err(source) => Err(failed(key, Step::Update, source)),
+        }
+    }
+
+    /// Deletes an object that cannot become what it should be, and makes it anew at once, before another revision
+    /// misses it; none when that has to wait.
+    pub(super) async fn replace(
+        &self,
+        item: &Item,
+        live: &Value,
+    ) -> Result<Option<Kept>, ObjectError> {
+        match self.delete(&item.key, live).await? {
+            Deletion::Gone => self.create(item).await,
+            Deletion::Waiting => Ok(None),
+        }
+    }
+}
+
+/// Whether an object is controlled by this revision or another active one of the extension: nobody else's is replaced.
+pub(super) fn is_family(claim: &Claim, metadata: &ObjectMeta) -> bool {
+    controller_of(metadata).is_some_and(|owner| {
+        owner.uid == claim.uid || claim.siblings.iter().any(|one| one.uid == owner.uid)
+    })
+}
+
+/// Whether an object cannot become what it should be, and is nothing but what is written in it: made anew, nothing is
+/// lost and nothing stops.
+pub(super) fn is_replaceable(gvk: &Gvk, wanted: &Value, live: &Value) -> bool {
+    let differs = |pointer: &str| wanted.pointer(pointer) != live.pointer(pointer);
+    let is_frozen = || {
+        live.get("immutable") == Some(&Value::Bool(true))
+            && ["/data", "/binaryData", "/stringData", "/immutable"]
+                .into_iter()
+                .any(differs)
+    };
+    match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            differs("/roleRef/kind") || differs("/roleRef/name")
+        }
+        ("", "ConfigMap") => is_frozen(),
+        ("", "Secret") => is_frozen() || wanted.get("type").is_some() && differs("/type"),
+        _ => false,
+    }
+}
