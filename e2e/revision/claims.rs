@@ -56,7 +56,7 @@ pub(crate) async fn a_pending_claim_halts_the_phases(
         )
         .await?;
     let set = stage.until_rolled_out("pending-claim").await?;
-    ensure!(message(&set, ConditionType::Progressing) == "Revision  has rolled out.");
+    ensure!(message(&set, ConditionType::Progressing) == "Revision pending-claim has rolled out.");
     ensure!(stage.exists(&later).await?, "the next phase is there");
 
     // The claim cannot go while its protection finalizer is there, and nothing here removes it: let it go by hand.

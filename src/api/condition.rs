@@ -182,6 +182,8 @@ words! {
         WatchedAsAccount,
         /// The API server does not know some fields of what is installed.
         UnknownFields,
+        /// An annotation of ours that says nothing.
+        UnknownAnnotation,
         /// More than one kind of warning.
         SeveralWarnings,
     }

@@ -103,6 +103,8 @@ pub struct Pass<'a> {
     pub ahead: Duration,
     /// The name of the later revision that waits until somebody deletes an object, since it cannot change it.
     pub awaited_by: &'a (dyn Fn(&ObjectKey) -> Option<String> + Sync),
+    /// Hears the name of another extension's revision, or of one by hand, that an object was taken from.
+    pub bereaved: &'a (dyn Fn(&str) + Sync),
     /// The time.
     pub now: Timestamp,
 }
@@ -334,12 +336,18 @@ impl Pass<'_> {
             self.watches.wake(later);
             return Err(Failed::Gone);
         }
+        let owners = self.strangers(&item.key);
         match self.objects.keep(item, live).await? {
             Kept::Done {
                 action,
                 object,
                 unknown,
             } => {
+                if action == Action::Adopted {
+                    for owner in &owners {
+                        (self.bereaved)(owner);
+                    }
+                }
                 let (action, object) = self.told(item, action, object, certified).await?;
                 self.left(item.key.clone(), action, &object, unknown).await
             }
@@ -348,6 +356,19 @@ impl Pass<'_> {
                 Err(Failed::Collision(Box::new(collision)))
             }
         }
+    }
+
+    /// The revisions that own an object, as far as it is watched, and are not of the same extension.
+    fn strangers(&self, key: &ObjectKey) -> Vec<String> {
+        let View::Present(seen) = self.watches.view(key, self.objects.account) else {
+            return Vec::new();
+        };
+        let claim = self.objects.claim;
+        let is_stranger = |name: &&String| {
+            **name != claim.name && claim.siblings.iter().all(|one| one.name != **name)
+        };
+        let names = seen.revisions.iter().map(|(_, name)| name);
+        names.filter(is_stranger).cloned().collect()
     }
 
     /// Makes sure that an object of ours that calls a webhook trusts its server.

@@ -10,6 +10,7 @@
     reason = "extensions are patched, in time"
 )]
 
+mod annotations;
 mod before;
 pub(crate) mod choose;
 mod content;
@@ -196,7 +197,8 @@ async fn go(
             observed,
         };
     }
-    let blocks = openshift_blocks(extension, &revisions, ctx.openshift.current());
+    let mut noted = openshift_blocks(extension, &revisions, ctx.openshift.current());
+    noted.extend(annotations::without_effect(extension));
     let installed = revision::states(&revisions)
         .installed
         .map(|revision| revision.bundle);
@@ -228,13 +230,13 @@ async fn go(
                 failure: Failure::of(error),
                 observed,
                 resolution: said,
-                warnings: blocks,
+                warnings: noted,
             };
         }
     };
     let mut warnings = warnings_of(&target, installed.as_ref());
     warnings.extend(crds::noted(&revisions));
-    warnings.extend(blocks);
+    warnings.extend(noted);
     warnings.extend(rights::noted(&revisions));
     warnings.extend(observed.warnings());
     if revisions.last().is_some_and(Revision::lacks_secrets) {

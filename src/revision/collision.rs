@@ -122,6 +122,8 @@ pub enum Conflict {
     Controller(OwnerReference),
     /// The owner that a CRD's mark names.
     CrdOwner(CrdOwner),
+    /// The same, where that owner is gone: the CRD was kept.
+    FormerCrdOwner(CrdOwner),
     /// Nobody's, but the object was not made by this extension either.
     Nobody,
 }
@@ -243,6 +245,9 @@ fn by_mark(
     match protection {
         CollisionProtection::None => Standing::Adopt,
         CollisionProtection::IfNoController if !lives(&owner) => Standing::Adopt,
+        CollisionProtection::Prevent if !lives(&owner) => {
+            collision(Conflict::FormerCrdOwner(owner))
+        }
         CollisionProtection::Prevent | CollisionProtection::IfNoController => {
             collision(Conflict::CrdOwner(owner))
         }

@@ -4,7 +4,7 @@ use crate::api::cluster_object_set::{CollisionProtection, ObservedPhase};
 use crate::api::condition::Reason;
 use crate::api::object::ObjectKey;
 use crate::error::Failure;
-use crate::revision::collision::Conflict;
+use crate::revision::collision::{Conflict, CrdOwner};
 use crate::revision::probe::ProbeResult;
 
 /// What was done to one object.
@@ -183,25 +183,30 @@ fn owner_text(conflict: &Conflict) -> String {
                 owner.kind, owner.api_version, owner.name, owner.uid
             )
         }
-        Conflict::CrdOwner(owner) if owner.family.extension.is_empty() => {
-            format!("ClusterObjectSet {}", owner.revision)
+        Conflict::CrdOwner(owner) => crd_owner_text(owner),
+        Conflict::FormerCrdOwner(owner) => {
+            format!("{}, which is gone and left it", crd_owner_text(owner))
         }
-        Conflict::CrdOwner(owner) => format!(
-            "ClusterExtension {} (package {}, namespace {}, service account {})",
-            owner.family.extension,
-            owner.family.package,
-            owner.family.namespace,
-            owner.family.account
-        ),
         Conflict::Nobody => "nil".to_owned(),
     }
+}
+
+fn crd_owner_text(owner: &CrdOwner) -> String {
+    let CrdOwner { family, revision } = owner;
+    if family.extension.is_empty() {
+        return format!("ClusterObjectSet {revision}");
+    }
+    format!(
+        "ClusterExtension {} (package {}, namespace {}, service account {})",
+        family.extension, family.package, family.namespace, family.account
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::api::object::Gvk;
-    use crate::revision::collision::{CrdOwner, Family};
+    use crate::revision::collision::Family;
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey {
@@ -289,13 +294,17 @@ mod tests {
         assert_eq!(
             collision_message(&[
                 collision(2, "a", Conflict::Nobody),
-                collision(2, "b", Conflict::CrdOwner(owner)),
+                collision(2, "b", Conflict::CrdOwner(owner.clone())),
+                collision(3, "b", Conflict::FormerCrdOwner(owner)),
                 collision(4, "c", Conflict::Nobody),
             ]),
             "revision object collisions in phase 2\n\
              Object Deployment.apps/v1 n/a\nAction: \"Collision\"\nConflicting Owner: nil\n\n\
              Object Deployment.apps/v1 n/b\nAction: \"Collision\"\n\
              Conflicting Owner: ClusterExtension other (package p, namespace m, service account m/s)\n\n\
+             revision object collisions in phase 3\n\
+             Object Deployment.apps/v1 n/b\nAction: \"Collision\"\n\
+             Conflicting Owner: ClusterExtension other (package p, namespace m, service account m/s), which is gone and left it\n\n\
              revision object collisions in phase 4\n\
              Object Deployment.apps/v1 n/c\nAction: \"Collision\"\nConflicting Owner: nil"
         );

@@ -92,7 +92,7 @@ struct Report<'a> {
 impl Report<'_> {
     fn complete(&mut self) {
         use ConditionStatus::True;
-        let message = format!("Revision {} has rolled out.", self.version());
+        let message = format!("Revision {} has rolled out.", self.subject());
         self.set(
             ConditionType::Progressing,
             True,
@@ -116,7 +116,7 @@ impl Report<'_> {
     }
 
     fn in_progress(&mut self, failing: &[String], is_available: bool) {
-        let message = format!("Revision {} is rolling out.", self.version());
+        let message = format!("Revision {} is rolling out.", self.subject());
         self.progressing(Reason::RollingOut, &message);
         if is_available {
             self.set(
@@ -266,11 +266,12 @@ impl Report<'_> {
         self.conditions.set(kind, status, reason, message);
     }
 
-    fn version(&self) -> &str {
-        let annotations = self.set.metadata.annotations.as_ref();
-        annotations
-            .and_then(|annotations| annotations.get(keys::BUNDLE_VERSION))
-            .map_or("", String::as_str)
+    /// The version of the bundle, or the name of a revision that somebody wrote by hand.
+    fn subject(&self) -> &str {
+        let metadata = &self.set.metadata;
+        let annotations = metadata.annotations.as_ref();
+        let version = annotations.and_then(|annotations| annotations.get(keys::BUNDLE_VERSION));
+        (version.or(metadata.name.as_ref())).map_or("", String::as_str)
     }
 }
 

@@ -185,6 +185,10 @@ pub const fn meaning(reason: Reason) -> Meaning {
             "A manifest of the bundle has fields that the API server does not know; they are left out, the rest is installed.",
             "Tell the author of the bundle, who may have misspelt them; or the cluster is too old for them.",
         ),
+        Reason::UnknownAnnotation => act(
+            "An annotation of oxolm's on the extension has no effect: its name or its value is none that oxolm knows.",
+            "Correct it, or take it away.",
+        ),
         Reason::SeveralWarnings => act(
             "More than one kind of warning; the message has each.",
             "Read them one by one.",

@@ -190,6 +190,7 @@ impl Process {
             },
             ahead: Duration::ZERO,
             awaited_by: &|_| None,
+            bereaved: &|_| {},
             now,
         };
         let result = pass.apply(&content(), &mut self.remembered).await;

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 pub(super) use self::tell::Note;
 use self::tell::renewals;
-use crate::api::cluster_object_set::LifecycleState;
+use crate::api::cluster_object_set::{CollisionProtection, LifecycleState};
 use crate::api::condition::{ConditionType, is_true};
 
 use crate::api::object::ObjectKey;
@@ -212,6 +212,7 @@ impl<'a> Work<'a> {
             .read_at
             .is_none_or(|at| at.elapsed() >= self.ctx.reread);
         let awaited_by = |key: &ObjectKey| self.awaited_by(key);
+        let bereaved = |name: &str| self.tell_bereaved(name);
         let pass = PhasesPass {
             objects: self.objects(&lives),
             watches: &self.ctx.watches,
@@ -221,6 +222,7 @@ impl<'a> Work<'a> {
             certificates: self.wanted_certificates(),
             ahead: TOLD,
             awaited_by: &awaited_by,
+            bereaved: &bereaved,
             now: Timestamp::now(),
         };
         if pass.is_settled(&entry.remembered)
@@ -342,6 +344,23 @@ impl<'a> Work<'a> {
             (self.claim.siblings.iter()).filter(|sibling| sibling.revision > self.claim.revision);
         let awaits = later.find(|sibling| self.ctx.memory.awaits(&sibling.uid, key));
         awaits.map(|sibling| sibling.name.clone())
+    }
+
+    /// Lets a revision look at once that lost an object to this one; not one that would take it back at once.
+    fn tell_bereaved(&self, name: &str) {
+        let takes_all = |set: &ClusterObjectSet| {
+            let phases = set.spec.phases.iter();
+            let of_phases = phases.flat_map(|phase| {
+                let objects = phase.objects.iter().map(|one| one.collision_protection);
+                objects.chain([phase.collision_protection])
+            });
+            let mut all = of_phases.chain([Some(set.spec.collision_protection)]);
+            all.any(|one| one == Some(CollisionProtection::None))
+        };
+        let mut sets = self.all.iter();
+        if sets.any(|set| set.name_any() == name && !takes_all(set)) {
+            self.ctx.watches.wake(name.to_owned());
+        }
     }
 
     fn wanted_certificates(&self) -> Wanted<'_> {

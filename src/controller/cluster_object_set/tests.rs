@@ -1,11 +1,13 @@
 //! The whole engine against the fake API server: what is asked, as whom, and what is there afterwards.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use kube::Api;
 use kube::runtime::watcher;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -44,6 +46,8 @@ const CONFIG: &str = "/api/v1/namespaces/n/configmaps/config";
 struct Cluster {
     server: ApiServer,
     ctx: Arc<Context>,
+    /// The revisions that are to be looked at.
+    woken: Mutex<UnboundedReceiver<String>>,
     stop: CancellationToken,
 }
 
@@ -157,11 +161,12 @@ impl Cluster {
             ExcludedNamespaces::default(),
             DefaultAccount::None,
         );
+        let (watches, woken) = DriftWatches::new(client.clone());
         let ctx = Arc::new(Context {
             identity,
             sets,
             discovery: Arc::new(Discovery::new(client.clone())),
-            watches: Arc::new(DriftWatches::new(client.clone()).0),
+            watches: Arc::new(watches),
             preflight: Arc::default(),
             handover: Arc::default(),
             memory: Memory::default(),
@@ -171,7 +176,13 @@ impl Cluster {
             reporter: Reporter::new(client.clone(), "oxolm"),
             client,
         });
-        Self { server, ctx, stop }
+        let woken = Mutex::new(woken);
+        Self {
+            server,
+            ctx,
+            woken,
+            stop,
+        }
     }
 
     async fn restarted(&self) -> Self {
@@ -241,6 +252,12 @@ impl Cluster {
         for _ in 0..5 {
             self.pass(name).await;
         }
+    }
+
+    /// The revisions that were to be looked at since the last call.
+    fn woken(&self) -> BTreeSet<String> {
+        let mut woken = self.woken.lock().unwrap();
+        std::iter::from_fn(|| woken.try_recv().ok()).collect()
     }
 
     /// What the extension does when it is deleted.

@@ -56,6 +56,9 @@ impl Work<'_> {
                 Remedy::Unmark(Some("unowned"))
             }
             (Conflict::Nobody, _) if collision.is_marked => Remedy::Unmark(None),
+            (Conflict::FormerCrdOwner(_), CollisionProtection::Prevent) => {
+                Remedy::TakeOver("unowned or all")
+            }
             (_, CollisionProtection::Prevent) => {
                 Remedy::TakeOver("unowned (objects without owner) or all")
             }

@@ -314,10 +314,10 @@ impl Work<'_> {
             objects: self.objects(&lives),
             watches: &self.ctx.watches,
             occasion,
-            // A word that is no policy is refused where the extension is read.
-            crd_deletion: policy
-                .and_then(|policy| policy.parse::<CrdDeletion>().ok())
-                .unwrap_or(self.ctx.crd_deletion),
+            // A word that is no policy takes nothing away; it is told where the extension is read.
+            crd_deletion: policy.map_or(self.ctx.crd_deletion, |policy| {
+                policy.parse().unwrap_or(CrdDeletion::KeepIfUsed)
+            }),
             is_wanted: &is_wanted,
         };
         Ok(teardown.run(content).await?)

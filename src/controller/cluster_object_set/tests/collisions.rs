@@ -83,3 +83,30 @@ async fn a_revision_on_its_way_out_is_waited_for() {
          has given them up"
     );
 }
+
+#[tokio::test]
+async fn who_loses_an_object_sees_it_at_once() {
+    let cluster = Cluster::new().await;
+    let by_hand = |name: &str, protection: &str| {
+        json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+            "metadata": {"name": name, "annotations": {
+                keys::SERVICE_ACCOUNT_NAME: "installer", keys::SERVICE_ACCOUNT_NAMESPACE: "n",
+            }},
+            "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": protection,
+                "phases": [{"name": "p", "objects": [{"object": config("1")}]}]},
+        })
+    };
+    cluster.server.add(&by_hand("first", "Prevent"));
+    cluster.passes("first").await;
+    cluster.woken();
+    cluster.server.add(&by_hand("second", "None"));
+    cluster.passes("second").await;
+    assert!(cluster.woken().contains("first"));
+    cluster.pass("first").await;
+    let told = cluster.condition("first", "Progressing");
+    assert!(
+        told.contains("Conflicting Owner: ClusterObjectSet.olm.operatorframework.io/v1 second"),
+        "{told}"
+    );
+}

@@ -156,7 +156,7 @@ async fn a_revision_by_hand_with_inline_objects_is_applied() {
     assert!(
         cluster
             .condition("by-hand", "Progressing")
-            .starts_with("True/Succeeded: Revision  has rolled out.")
+            .starts_with("True/Succeeded: Revision by-hand has rolled out.")
     );
     assert_eq!(cluster.owner(CONFIG), "by-hand");
 }

@@ -43,7 +43,7 @@ async fn an_uninstall_takes_crds_first_and_keeps_one_that_is_used() {
         .unwrap();
     cluster.passes("other-1").await;
     assert!(cluster.condition("other-1", "Progressing").ends_with(
-        "Conflicting Owner: ClusterExtension e (package p, namespace n, service account n/installer)"
+        "Conflicting Owner: ClusterExtension e (package p, namespace n, service account n/installer), which is gone and left it"
     ));
     cluster.install("e-1", &desired("1.0.0", &operator())).await;
 
