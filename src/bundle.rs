@@ -13,6 +13,7 @@ mod property;
 mod registry_v1;
 pub mod requirement;
 pub mod typed;
+pub mod unknown;
 
 pub use compact::go_text;
 pub use registry_v1::{Files, LoadError, RegistryV1};

@@ -132,7 +132,7 @@ pub enum IdentityError {
     Excluded(Account),
     /// None is named, and there is no default.
     #[error(
-        "no service account: set spec.serviceAccount.name, or run oxolm with --default-service-account"
+        "no service account: set spec.serviceAccount.name, or run oxolm with --default-service-account (value defaultServiceAccount of its chart)"
     )]
     Unnamed,
     /// Its name or namespace cannot stand in a header.
@@ -352,7 +352,7 @@ mod tests {
                 DefaultAccount::None,
                 None,
                 Err(
-                    "no service account: set spec.serviceAccount.name, or run oxolm with --default-service-account",
+                    "no service account: set spec.serviceAccount.name, or run oxolm with --default-service-account (value defaultServiceAccount of its chart)",
                 ),
             ),
             (

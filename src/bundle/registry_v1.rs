@@ -229,7 +229,7 @@ fn package_name(files: &Files) -> Result<String, LoadError> {
 }
 
 /// The manifest files by name below their directory, in byte order.
-fn manifests(files: &Files) -> impl Iterator<Item = (&str, &[u8])> {
+pub(super) fn manifests(files: &Files) -> impl Iterator<Item = (&str, &[u8])> {
     files.iter().filter_map(|(path, bytes)| {
         let name = path.strip_prefix(MANIFESTS)?.strip_prefix('/')?;
         Some((name, bytes.as_slice()))

@@ -354,6 +354,12 @@ impl Bundle {
         &self.loaded.csv.metadata.name
     }
 
+    /// Whether it defines kinds.
+    pub(super) fn has_crds(&self) -> bool {
+        let mut keys = self.objects.iter().filter_map(|it| ObjectKey::of(it).ok()); // Phases were made of all.
+        keys.any(|key| key.gvk.is_crd())
+    }
+
     /// All that is written: the objects, and the Secrets.
     pub(super) fn manifests(&self) -> Vec<Value> {
         [&self.objects[..], &self.secrets].concat()

@@ -118,6 +118,8 @@ impl New {
         };
         let upgrade = installation.upgrade("generate", &[text], &bundles, target);
         roles.say(upgrade.as_deref());
+        let has_crds = bundles.iter().any(Bundle::has_crds);
+        roles.say(has_crds.then(|| removal(name)).as_deref());
         objects.extend(roles.manifests);
         objects.push(extension);
         match self.output {
@@ -149,6 +151,15 @@ impl New {
         }
         extension
     }
+}
+
+/// What there is to know before all this is taken away again.
+fn removal(name: &str) -> String {
+    format!(
+        "To remove it, delete the extension first and then the rest: the account that has lost its roles cannot see whether\n\
+         definitions (CRDs) are in use, and leaves them.\n  \
+         kubectl delete clusterextension {name} && kubectl delete --ignore-not-found -f FILE"
+    )
 }
 
 /// The namespace, with the labels and annotations that the bundle wants on it.

@@ -11,6 +11,7 @@ use crate::bundle::dependency::dependencies;
 use crate::bundle::requirement::{
     KubernetesError, Property, check_kubernetes, minimum_kubernetes, properties,
 };
+use crate::bundle::unknown::{UnknownFields, unknown_fields};
 use crate::bundle::{Files, LoadError, RegistryV1};
 use crate::error::chain;
 use crate::fbc::yaml;
@@ -43,6 +44,8 @@ pub enum Check {
     Layout,
     /// The rules of the format.
     Rules,
+    /// Fields that no type has.
+    Fields,
     /// Rendering in each install mode.
     InstallModes,
     /// The bundle's properties.
@@ -63,6 +66,7 @@ impl Check {
         match self {
             Self::Layout => "layout",
             Self::Rules => "rules",
+            Self::Fields => "fields",
             Self::InstallModes => "install-modes",
             Self::Properties => "properties",
             Self::Dependencies => "dependencies",
@@ -111,6 +115,7 @@ impl Examination {
                 examination.bundle = Some(bundle);
             }
         }
+        examination.fields(files);
         examination.dependencies(files);
         examination.size(files);
         examination.findings.sort_by_key(|finding| finding.check);
@@ -214,6 +219,22 @@ impl Examination {
         }
         for violation in validator::validate(bundle) {
             self.add(Severity::Error, Check::Rules, violation.to_string());
+        }
+    }
+
+    /// What is installed has not got them.
+    fn fields(&mut self, files: &Files) {
+        for unknown in unknown_fields(files) {
+            let UnknownFields {
+                file,
+                object,
+                paths,
+            } = unknown;
+            let paths = paths.join(", ");
+            let message = format!(
+                "manifests/{file}: {object} has fields that are no part of its kind, and are left out: {paths}"
+            );
+            self.add(Severity::Warning, Check::Fields, message);
         }
     }
 

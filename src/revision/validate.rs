@@ -16,6 +16,9 @@ const FORBIDDEN: [&str; 6] = [
     "resourceVersion",
 ];
 
+/// The groups whose kinds are all reviews: created to be answered, and never stored.
+const REVIEWS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
+
 /// Everything that is wrong with the objects of revision `name`; none when nothing is. The text is the reference's.
 ///
 /// Objects of the kinds `namespaced` must have a namespace. Differs from the reference: it sends them without one, and
@@ -38,6 +41,9 @@ pub fn validate<'a>(
                 .collect();
             if key.namespace.is_empty() && namespaced.contains(&key.gvk) {
                 wrong.push("metadata.namespace must be set".to_owned());
+            }
+            if REVIEWS.contains(&key.gvk.group.as_str()) {
+                wrong.push("it is a question to the API server, which nothing keeps".to_owned());
             }
             if !wrong.is_empty() {
                 findings.push(format!("phase {phase:?}: {key}: {}", wrong.join(", ")));
@@ -101,6 +107,23 @@ mod tests {
             "revision validation error: revision \"e-1\" (1): phase \"p\": ConfigMap.v1 n/b: metadata.uid must be empty, \
              metadata.generation must be empty; ConfigMap.v1 n/a: duplicate object found in phases: p, q"
         );
+    }
+
+    #[test]
+    fn a_question_is_no_object() {
+        for (version, kind) in [
+            ("authentication.k8s.io/v1", "TokenReview"),
+            ("authorization.k8s.io/v1", "SubjectAccessReview"),
+        ] {
+            let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}});
+            let key = ObjectKey::of(&object).unwrap();
+            let told =
+                validate("e-1", 1, &BTreeSet::new(), [("p", vec![(&key, &object)])]).unwrap();
+            assert!(
+                told.ends_with("it is a question to the API server, which nothing keeps"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

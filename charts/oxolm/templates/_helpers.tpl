@@ -60,9 +60,24 @@ annotations:
 {{- fail "defaultInstaller.create and defaultServiceAccount: set only one of them" -}}
 {{- end -}}
 {{- if .Values.defaultInstaller.create -}}
+{{- include "oxolm.refuseExcluded" (list . .Release.Namespace "defaultInstaller") -}}
 {{ .Release.Namespace }}/{{ .Values.defaultInstaller.name }}
 {{- else -}}
+{{- if contains "/" .Values.defaultServiceAccount -}}
+{{- include "oxolm.refuseExcluded" (list . (first (splitList "/" .Values.defaultServiceAccount)) "defaultServiceAccount") -}}
+{{- end -}}
 {{ .Values.defaultServiceAccount }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Refuses a namespace whose accounts nobody may name: a list of the root context, the namespace, and the value that has it. */ -}}
+{{- define "oxolm.refuseExcluded" -}}
+{{- $namespace := index . 1 -}}
+{{- $value := index . 2 -}}
+{{- range (index . 0).Values.impersonation.excludedNamespaces -}}
+{{- if or (eq . $namespace) (and (hasSuffix "*" .) (hasPrefix (trimSuffix "*" .) $namespace)) -}}
+{{- fail (printf "%s: accounts in namespace %s are excluded by impersonation.excludedNamespaces (%s)" $value $namespace .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -21,8 +21,8 @@ use crate::version::Version;
 
 /// Say whether a bundle can be installed, and what is probably not meant as it stands.
 ///
-/// Layout, rules and rendering in every install mode are tried; properties, dependencies, certificates, the versions
-/// that it needs and its size are looked at.
+/// Layout, rules and rendering in every install mode are tried; misspelt fields, properties, dependencies, certificates,
+/// the versions that it needs and its size are looked at.
 ///
 /// Exit code 0: no errors; 1: errors; 2: SRC or a catalog cannot be read, or the cluster does not answer.
 ///
