@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Change, Failed, Left, Pass, Stirred, action_of, is_as_left};
+use super::known::{Change, Stirred, is_as_left};
+use super::{Failed, Left, Pass, action_of};
 use crate::api::object::ObjectKey;
 use crate::apply::objects::metadata_of;
 use crate::apply::watch::Seen;
