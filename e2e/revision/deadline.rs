@@ -74,7 +74,7 @@ pub(crate) async fn a_late_rollout_is_archived_or_recovers(
         .await?;
     let told = message(&set, ConditionType::Progressing);
     ensure!(
-        told == "Revision has not rolled out for 1 minute(s). Last status: Revision  is rolling out.",
+        told == "Revision has not rolled out for 1 minute(s). Last status: Revision late-archived is rolling out.",
         "{told}"
     );
     let archive = json!({"spec": {"lifecycleState": "Archived"}});
