@@ -123,6 +123,10 @@ pub(super) struct Unresolved {
 
 impl fmt::Display for Unresolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Of a catalog that cannot be read the help says why, too.
+        if matches!(self.error, ResolveError::CatalogUnavailable { .. }) {
+            return f.write_str(&self.help);
+        }
         write!(f, "{}: {}", self.error, self.help)
     }
 }

@@ -120,8 +120,10 @@ pub fn start(level: &str, format: LogFormat) -> Result<LogLevel, InvalidLevel> {
 }
 
 /// What libraries log of failures that are told here with their object and what to do, unless a level names them: an
-/// untrusted certificate, and a watch that is not allowed, which may well be so on purpose.
-const TOLD_BETTER: &str = "rustls_platform_verifier=off,kube_runtime::watcher=error";
+/// untrusted certificate, a watch that is not allowed, which may well be so on purpose, and an API server that is away, for
+/// each request anew and without a cause.
+const TOLD_BETTER: &str = "rustls_platform_verifier=off,kube_runtime::watcher=error,kube_client::client=error,\
+     kube_client::client::builder=off";
 
 fn read(level: &str) -> Result<EnvFilter, InvalidLevel> {
     // Of two directives for the same target the later one counts.
@@ -153,12 +155,14 @@ pub(crate) mod tests {
                 let watch =
                     tracing::enabled!(target: "kube_runtime::watcher", tracing::Level::WARN);
                 assert_eq!(watch, names_them, "{level}");
+                let request = tracing::enabled!(target: "kube_client::client::builder", tracing::Level::ERROR);
+                assert_eq!(request, names_them, "{level}");
             });
         };
         logs("info", false);
         logs("error,oxolm=debug", false);
         logs(
-            "info,kube_runtime::watcher=debug,rustls_platform_verifier=warn",
+            "info,kube_runtime::watcher=debug,rustls_platform_verifier=warn,kube_client::client::builder=error",
             true,
         );
     }

@@ -11,11 +11,18 @@ use crate::resolve::report;
 const LACKING: &str = "service account requires the following permissions";
 /// What the API server says of fields that stay as they are.
 const UNCHANGEABLE: [&str; 2] = ["cannot change roleRef", "field is immutable"];
+/// What the API server says where the namespace of an object is not there, before and after its name.
+const NO_NAMESPACE: (&str, &str) = ("namespaces \"", "\" not found");
 /// A kind that nobody knows.
 const UNKNOWN_KIND: &str = "no matches for kind";
 
 /// What helps against `message`, if it is about one of a few things that happen often.
 pub(super) fn of(message: &str) -> Option<String> {
+    if let Some(namespace) = missing_namespace(message) {
+        return Some(format!(
+            "Create the namespace: `kubectl create namespace {namespace}`. Nothing has to be restarted."
+        ));
+    }
     let advice = if UNCHANGEABLE.iter().any(|text| message.contains(text)) {
         "Kubernetes does not let this field be changed: delete the object that the message names, so that it is made anew, or \
          choose the earlier version with spec.source.catalog.version."
@@ -29,6 +36,14 @@ pub(super) fn of(message: &str) -> Option<String> {
         return None;
     };
     Some(advice.to_owned())
+}
+
+/// The namespace that is not there, if a message is about one.
+fn missing_namespace(message: &str) -> Option<&str> {
+    let (before, after) = NO_NAMESPACE;
+    let (_, rest) = message.split_once(before)?;
+    let (name, _) = rest.split_once(after)?;
+    (!name.contains('"')).then_some(name)
 }
 
 /// The same for an extension, of which more is known; `resolved` is what its condition `Resolved` says.
@@ -138,6 +153,11 @@ mod tests {
                 r#"no matches for kind "Thing" in version "g/v1": install what defines it first"#,
                 Some("Install what defines"),
             ),
+            (
+                r#"creating resource: namespaces "nowhere" not found"#,
+                Some("`kubectl create namespace nowhere`"),
+            ),
+            (r#"namespaces "n" is forbidden: Role "r" not found"#, None),
             ("service account \"s\" not found in namespace \"n\"", None),
         ] {
             let advice = of(message);

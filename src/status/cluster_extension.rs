@@ -421,7 +421,7 @@ fn set_warnings(conditions: &mut Conditions, warnings: &[Warning]) {
         .collect();
     let reason = match warnings {
         [] => return conditions.remove(ConditionType::Warnings),
-        [one] => one.reason,
+        [first, others @ ..] if others.iter().all(|one| one.reason == first.reason) => first.reason,
         _ => Reason::SeveralWarnings,
     };
     conditions.set(
