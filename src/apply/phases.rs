@@ -32,14 +32,6 @@ use crate::revision::probe::endpoints::calls_webhooks;
 use crate::revision::probe::{Probe, ProbeResult, evaluate};
 use crate::revision::rollout::{Action, Collision, ObjectReport, PhaseReport, collision_message};
 
-impl Remembered {
-    /// Whether nobody answers some webhook: that somebody does is not seen without asking.
-    pub fn awaits_endpoints(&self) -> bool {
-        let mut left = self.left.iter();
-        left.any(|(key, left)| calls_webhooks(&key.gvk) && !left.probe.is_true())
-    }
-}
-
 /// How one object was left.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Left {
@@ -67,6 +59,14 @@ pub struct Remembered {
     pub absent: BTreeSet<ObjectKey>,
     /// The certificates of webhooks.
     pub certified: Certified,
+}
+
+impl Remembered {
+    /// Whether nobody answers some webhook: that somebody does is not seen without asking.
+    pub fn awaits_endpoints(&self) -> bool {
+        let mut left = self.left.iter();
+        left.any(|(key, left)| calls_webhooks(&key.gvk) && !left.probe.is_true())
+    }
 }
 
 /// One pass over the phases.

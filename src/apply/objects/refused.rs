@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{Item, Kept, ObjectError, Objects, Step, failed, metadata_of, path};
+use super::{Item, Kept, ObjectError, Objects, Step, failed, path};
 use crate::api::keys;
 use crate::api::object::Gvk;
 use crate::identity::request::{self, Deletion, RequestError};
@@ -52,10 +52,11 @@ impl Objects<'_> {
     ) -> Result<Option<Kept>, ObjectError> {
         let (key, name) = (&item.key, &item.key.name);
         let path = path(resource, key);
-        let mut ours = self.desired(item, resource, Some(&metadata_of(live)));
-        if let Some(metadata) = ours.get_mut("metadata").and_then(Value::as_object_mut) {
+        let mut ours = item.object.clone();
+        // Owners and the like are lists, too, and others have entries there.
+        if let Some(ours) = ours.as_object_mut() {
             let version = live.pointer("/metadata/resourceVersion").cloned();
-            metadata.insert("resourceVersion".to_owned(), json!(version));
+            ours.insert("metadata".to_owned(), json!({"resourceVersion": version}));
         }
         let parameters = PatchParams {
             field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
