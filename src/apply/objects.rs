@@ -357,6 +357,11 @@ impl Objects<'_> {
             Ok(object) if version_of(&object) == version_of(&live) => done(Action::Idle, object),
             Ok(object) => done(action, object),
             Err(error) if error.is_conflict() => Ok(None),
+            Err(error) if error.is_doubled() => {
+                let desired = self.desired(item, &resource, Some(&metadata));
+                self.write_over(item, &resource, (step, action), desired, &live)
+                    .await
+            }
             Err(error) if error.is_duplicate() && step == Step::Update => {
                 self.overwrite(item, &resource, patch, &live).await
             }

@@ -129,6 +129,30 @@ impl PhasesError {
         }
     }
 
+    /// Several, as one: collisions come first.
+    fn all(errors: Vec<Self>) -> Option<Self> {
+        let (mut collisions, mut objects) = (Vec::new(), Vec::new());
+        for error in errors {
+            match error {
+                Self::Collisions(found) => collisions.extend(found),
+                Self::Objects(found) => objects.extend(found),
+            }
+        }
+        match (collisions.is_empty(), objects.is_empty()) {
+            (true, true) => None,
+            (true, false) => Some(Self::Objects(objects)),
+            (false, _) => Some(Self::Collisions(collisions)),
+        }
+    }
+
+    /// Whether the API server said all this: another request may be answered otherwise.
+    fn is_answered(&self) -> bool {
+        match self {
+            Self::Collisions(_) => true,
+            Self::Objects(errors) => errors.iter().all(ObjectError::is_answered),
+        }
+    }
+
     /// Whether the account lacks a right.
     pub fn is_forbidden(&self) -> bool {
         match self {
@@ -204,6 +228,7 @@ impl Pass<'_> {
         let certified = self.certified(content, &mut read, remembered).await?;
         let mut reports = Vec::new();
         let mut may_go_on = true;
+        let mut refused = Vec::new();
         for (at, phase) in content.phases.iter().enumerate() {
             if !may_go_on {
                 reports.push(PhaseReport {
@@ -223,9 +248,18 @@ impl Pass<'_> {
                 })
                 .collect();
             let kept = super::side_by_side(kept).await;
-            let report = Self::report(phase.name.clone(), kept, remembered)?;
-            may_go_on = self.has_succeeded || report.is_complete();
-            reports.push(report);
+            match Self::report(phase.name.clone(), kept, remembered) {
+                Ok(report) => {
+                    may_go_on = self.has_succeeded || report.is_complete();
+                    reports.push(report);
+                }
+                // What is refused in one phase is no reason to leave the others as they are.
+                Err(error) if self.has_succeeded && error.is_answered() => refused.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(error) = PhasesError::all(refused) {
+            return Err(error);
         }
         remembered.certified = certified;
         // A watch may have been denied since.
@@ -285,7 +319,8 @@ impl Pass<'_> {
                 Err(error) => errors.push(error),
             }
         }
-        if !collisions.is_empty() {
+        // A revision that was complete once is kept up around what somebody took from it.
+        if !collisions.is_empty() && !self.has_succeeded {
             return Err(PhasesError::Collisions(collisions));
         }
         if !errors.is_empty() {

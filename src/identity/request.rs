@@ -104,6 +104,11 @@ impl RequestError {
         matches!(self, Self::Refused(status) if status.code == 422 && status.message.contains(": Duplicate value: "))
     }
 
+    /// Whether server-side apply cannot hold the object, since a list of it names something twice, which others can.
+    pub fn is_doubled(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.message.contains(": duplicate entries for key ["))
+    }
+
     /// 409 or a failed precondition: the object is not what it was when it was read.
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409) && !self.is_already_exists()

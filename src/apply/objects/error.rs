@@ -92,6 +92,11 @@ impl ObjectError {
         self.answer().is_some_and(RequestError::is_forbidden)
     }
 
+    /// Whether the API server answered.
+    pub fn is_answered(&self) -> bool {
+        self.refusal().is_some() && !self.is_unimpersonated()
+    }
+
     /// What the API server said, where it said no.
     pub(super) fn refusal(&self) -> Option<&str> {
         match self.answer() {

@@ -1,15 +1,18 @@
 //! What is done with an object that the API server refuses as it is sent.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{Item, Kept, ObjectError, Objects, Step, failed, path};
+use super::{
+    Item, Kept, ObjectError, Objects, Step, as_own_apply, failed, is_unclaimed, metadata_of, path,
+};
 use crate::api::keys;
 use crate::api::object::Gvk;
 use crate::identity::request::{self, Deletion, RequestError};
 use crate::preflight::permissions::Resource;
 use crate::revision::collision::{Claim, controller_of};
+use crate::revision::compare::is_own_apply;
 use crate::revision::rollout::Action;
 use crate::revision::unknown::{is_undeclared, take_out};
 
@@ -84,6 +87,63 @@ impl Objects<'_> {
         }
     }
 
+    /// Writes our fields over those of an object that server-side apply cannot hold: lists as a whole, what we had and want no
+    /// more as null. `managedFields` says afterwards what an apply would have said; none when the object changed meanwhile.
+    pub(super) async fn write_over(
+        &self,
+        item: &Item,
+        resource: &Resource,
+        (step, action): (Step, Action),
+        mut ours: Value,
+        live: &Value,
+    ) -> Result<Option<Kept>, ObjectError> {
+        let (key, name) = (&item.key, &item.key.name);
+        let path = path(resource, key);
+        let managed = metadata_of(live).managed_fields.unwrap_or_default();
+        let owned = managed.iter().find(|entry| is_own_apply(entry));
+        if let Some(fields) = owned.and_then(|entry| entry.fields_v1.as_ref()) {
+            give_up(&fields.0, &mut ours);
+        }
+        if let Some(metadata) = ours.get_mut("metadata").and_then(Value::as_object_mut) {
+            let version = live.pointer("/metadata/resourceVersion").cloned();
+            metadata.insert("resourceVersion".to_owned(), json!(version));
+        }
+        let parameters = PatchParams {
+            field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
+            ..PatchParams::default()
+        };
+        let ours = Patch::Merge(ours);
+        let written = match request::patch(self.client, &path, name, &parameters, &ours).await {
+            Ok(written) => written,
+            Err(error) if error.is_conflict() => return Ok(None),
+            Err(source) => return Err(failed(key, step, source)),
+        };
+        let action = if written.pointer("/metadata/resourceVersion")
+            == live.pointer("/metadata/resourceVersion")
+        {
+            Action::Idle
+        } else {
+            action
+        };
+        let metadata = metadata_of(&written);
+        let united = united(metadata.managed_fields.unwrap_or_default());
+        let claim: json_patch::Patch = serde_json::from_value(json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
+            {"op": "replace", "path": "/metadata/managedFields", "value": united},
+        ]))
+        .expect("the patch is written out above");
+        let (parameters, claim) = (PatchParams::default(), Patch::Json(claim));
+        match request::patch(self.client, &path, name, &parameters, &claim).await {
+            Ok(object) => Ok(Some(Kept::Done {
+                action,
+                object: Box::new(object),
+                unknown: Vec::new(),
+            })),
+            Err(error) if matches!(error.code(), Some(404 | 409 | 422)) => Ok(None),
+            Err(source) => Err(failed(key, Step::Claim, source)),
+        }
+    }
+
     /// Deletes an object that cannot become what it should be, and makes it anew at once, before another revision
     /// misses it; none when that has to wait.
     pub(super) async fn replace(
@@ -96,6 +156,41 @@ impl Objects<'_> {
             Deletion::Waiting => Ok(None),
         }
     }
+}
+
+/// Sets what we had (`owned`, as in `managedFields`) and want no more to null.
+fn give_up(owned: &Value, ours: &mut Value) {
+    let (Some(owned), Some(ours)) = (owned.as_object(), ours.as_object_mut()) else {
+        return;
+    };
+    for (field, inner) in owned {
+        let Some(name) = field.strip_prefix("f:") else {
+            continue;
+        };
+        match ours.get_mut(name) {
+            Some(value) => give_up(inner, value),
+            None => _ = ours.insert(name.to_owned(), Value::Null),
+        }
+    }
+}
+
+/// `managedFields` with all that is ours in one entry, that of server-side apply.
+fn united(fields: Vec<ManagedFieldsEntry>) -> Vec<ManagedFieldsEntry> {
+    let (ours, mut united): (Vec<_>, Vec<_>) = fields
+        .into_iter()
+        .partition(|entry| is_own_apply(entry) || is_unclaimed(entry));
+    let mut ours = ours.into_iter();
+    if let Some(first) = ours.next() {
+        let mut entry = as_own_apply(&first);
+        for other in ours {
+            if let (Some(into), Some(from)) = (&mut entry.fields_v1, &other.fields_v1) {
+                json_patch::merge(&mut into.0, &from.0);
+            }
+            entry.time = entry.time.max(other.time);
+        }
+        united.push(entry);
+    }
+    united
 }
 
 /// Whether an object is controlled by this revision or another active one of the extension: nobody else's is replaced.
@@ -122,5 +217,43 @@ pub(super) fn is_replaceable(gvk: &Gvk, wanted: &Value, live: &Value) -> bool {
         ("", "ConfigMap") => is_frozen(),
         ("", "Secret") => is_frozen() || wanted.get("type").is_some() && differs("/type"),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_we_had_and_want_no_more_becomes_null() {
+        let owned = json!({
+            "f:metadata": {"f:labels": {".": {}, "f:a": {}, "f:b": {}}},
+            "f:spec": {"f:replicas": {}, "f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"m\"}": {".": {}, "f:image": {}}}}}},
+            "f:data": {"f:x": {}},
+        });
+        let mut ours = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"template": {"spec": {"containers": []}}}});
+        give_up(&owned, &mut ours);
+        assert_eq!(
+            ours,
+            json!({"metadata": {"labels": {"a": "1", "b": null}}, "data": null,
+                "spec": {"replicas": null, "template": {"spec": {"containers": []}}}})
+        );
+    }
+
+    #[test]
+    fn all_that_is_ours_is_one_apply() {
+        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields, "fieldsType": "FieldsV1"});
+        let ours = keys::FIELD_MANAGER_OBJECTS;
+        let fields = json!([
+            entry(ours, "Apply", json!({"f:spec": {"f:a": {}}})),
+            entry("kubectl", "Update", json!({"f:spec": {"f:b": {}}})),
+            entry(ours, "Update", json!({"f:spec": {"f:c": {}}})),
+        ]);
+        let united = united(serde_json::from_value(fields).unwrap());
+        let expected = json!([
+            entry("kubectl", "Update", json!({"f:spec": {"f:b": {}}})),
+            entry(ours, "Apply", json!({"f:spec": {"f:a": {}, "f:c": {}}})),
+        ]);
+        assert_eq!(serde_json::to_value(united).unwrap(), expected);
     }
 }

@@ -111,3 +111,82 @@ async fn lists_that_do_not_fit_together_are_ours_again() {
     let operations: Vec<&Value> = ours.map(|entry| &entry["operation"]).collect();
     assert_eq!(operations, ["Apply"], "nothing else keeps our fields");
 }
+
+#[tokio::test]
+async fn a_list_that_names_something_twice_is_kept_up() {
+    let cluster = Cluster::new().await;
+    let deployment = |values: &[&str]| {
+        let env: Vec<Value> = (values.iter())
+            .map(|value| json!({"name": "A", "value": value}))
+            .collect();
+        let mut deployment = namespaced("apps/v1", "Deployment", "operator");
+        let container = json!({"name": "m", "env": env});
+        deployment["spec"] =
+            json!({"replicas": 1, "template": {"spec": {"containers": [container]}}});
+        deployment
+    };
+    let refuse = || {
+        let refusal = "failed to create typed patch object (n/operator; apps/v1, Kind=Deployment): \
+             .spec.template.spec.containers[name=\"m\"].env: duplicate entries for key [name=\"A\"]";
+        let line = format!("PATCH {DEPLOYMENT}");
+        cluster.server.fail_with(&line, 500, refusal);
+    };
+    let first = deployment(&["1", "2"]);
+    cluster.ensure(&desired("1.0.0", &[first])).await;
+    cluster.passes("e-1").await;
+    let server = &cluster.server;
+    for replicas in [3, 4] {
+        server.edit(DEPLOYMENT, &json!({"spec": {"replicas": replicas}}));
+        refuse();
+        cluster.passes("e-1").await;
+        let live = server.object(DEPLOYMENT).unwrap();
+        assert_eq!(live["spec"]["replicas"], 1, "{replicas}");
+        let entries = live["metadata"]["managedFields"].as_array().unwrap();
+        let ours = (entries.iter()).filter(|entry| entry["manager"] == keys::FIELD_MANAGER_OBJECTS);
+        let operations: Vec<&Value> = ours.map(|entry| &entry["operation"]).collect();
+        assert_eq!(operations, ["Apply"]);
+    }
+    server.requests();
+    cluster.passes("e-1").await;
+    assert_eq!(server.requests(), Vec::<String>::new(), "nothing changed");
+
+    // A later version takes it over, with other values.
+    refuse();
+    let second = deployment(&["3", "4"]);
+    cluster
+        .ensure(&desired("2.0.0", std::slice::from_ref(&second)))
+        .await;
+    cluster.passes("e-2").await;
+    let live = server.object(DEPLOYMENT).unwrap();
+    assert_eq!(live["spec"], second["spec"]);
+    assert_eq!(cluster.owner(DEPLOYMENT), "e-2");
+}
+
+#[tokio::test]
+async fn what_is_refused_in_one_phase_does_not_stop_the_repair_of_others() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let server = &cluster.server;
+    for refusals in [1, 2] {
+        server.edit(CONFIG, &json!({"data": {"key": "2"}}));
+        server.remove(&namespaced("v1", "Service", "operator"));
+        server.fail_with(&format!("PATCH {CONFIG}"), 422, "it is refused");
+        cluster.pass("e-1").await;
+        let told = cluster.condition("e-1", "Progressing");
+        assert!(told.contains("it is refused"), "{refusals}: {told}");
+        let service = "/api/v1/namespaces/n/services/operator";
+        assert!(server.object(service).is_some(), "{refusals}");
+    }
+    // So it is with what somebody took.
+    let owned = json!({"ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "k", "uid": "other", "controller": true}]});
+    server.edit(CONFIG, &json!({"metadata": owned}));
+    server.remove(&namespaced("v1", "Service", "operator"));
+    cluster.passes("e-1").await;
+    let told = cluster.condition("e-1", "Progressing");
+    assert!(told.contains("Collision"), "{told}");
+    assert!(
+        server
+            .object("/api/v1/namespaces/n/services/operator")
+            .is_some()
+    );
+}
