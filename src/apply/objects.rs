@@ -362,6 +362,10 @@ impl Objects<'_> {
                 self.write_over(item, &resource, (step, action), desired, &live)
                     .await
             }
+            Err(error) if error.has_two_controllers() => {
+                self.own_alone(item, &resource, step, &live).await?;
+                Ok(None)
+            }
             Err(error) if error.is_duplicate() && step == Step::Update => {
                 self.overwrite(item, &resource, patch, &live).await
             }

@@ -109,6 +109,12 @@ impl RequestError {
         matches!(self, Self::Refused(status) if status.message.contains(": duplicate entries for key ["))
     }
 
+    /// Whether two owners would control the object: whom an apply would take away is kept by somebody who wrote him, too.
+    pub fn has_two_controllers(&self) -> bool {
+        let text = "Only one reference can have Controller set to true";
+        matches!(self, Self::Refused(status) if status.code == 422 && status.message.contains(text))
+    }
+
     /// 409 or a failed precondition: the object is not what it was when it was read.
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409) && !self.is_already_exists()

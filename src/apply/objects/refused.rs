@@ -87,6 +87,33 @@ impl Objects<'_> {
         }
     }
 
+    /// Takes the object from the other revisions of the extension, whom somebody else's entry in `managedFields` would keep as
+    /// owners: after `kubectl apply --server-side` of the whole object, for instance. It is to be looked at again then.
+    pub(super) async fn own_alone(
+        &self,
+        item: &Item,
+        resource: &Resource,
+        step: Step,
+        live: &Value,
+    ) -> Result<(), ObjectError> {
+        let (key, name) = (&item.key, &item.key.name);
+        let path = path(resource, key);
+        let desired = self.desired(item, resource, Some(&metadata_of(live)));
+        let owners = desired.pointer("/metadata/ownerReferences");
+        let version = live.pointer("/metadata/resourceVersion");
+        let change = json!({"metadata": {"resourceVersion": version, "ownerReferences": owners}});
+        let parameters = PatchParams {
+            field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
+            ..PatchParams::default()
+        };
+        let change = Patch::Merge(change);
+        match request::patch(self.client, &path, name, &parameters, &change).await {
+            Ok(written) => self.claim_fields(item, resource, written).await.map(|_| ()),
+            Err(error) if error.is_conflict() => Ok(()),
+            Err(source) => Err(failed(key, step, source)),
+        }
+    }
+
     /// Writes our fields over those of an object that server-side apply cannot hold: lists as a whole, what we had and want no
     /// more as null. `managedFields` says afterwards what an apply would have said; none when the object changed meanwhile.
     pub(super) async fn write_over(

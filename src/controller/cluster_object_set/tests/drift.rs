@@ -190,3 +190,36 @@ async fn what_is_refused_in_one_phase_does_not_stop_the_repair_of_others() {
             .is_some()
     );
 }
+
+/// As after `kubectl apply --server-side` of the object as it was read, or when `managedFields` were cleared.
+#[tokio::test]
+async fn owners_that_somebody_else_wrote_do_not_stop_an_upgrade() {
+    let cluster = Cluster::new().await;
+    cluster
+        .install("e-1", &desired("1.0.0", &[config("1")]))
+        .await;
+    let server = &cluster.server;
+    let mut live = server.object(CONFIG).unwrap();
+    let entries = live["metadata"]["managedFields"].as_array_mut().unwrap();
+    let mut other = entries[0].clone();
+    other["manager"] = json!("kubectl");
+    entries.push(other);
+    let entries = live["metadata"]["managedFields"].clone();
+    server.remove(&config("1"));
+    live["metadata"]["managedFields"] = entries;
+    server.add(&live);
+    cluster.passes("e-1").await;
+
+    cluster.ensure(&desired("2.0.0", &[config("2")])).await;
+    cluster.passes("e-2").await;
+    assert!(
+        cluster
+            .condition("e-2", "Progressing")
+            .starts_with("True/Succeeded")
+    );
+    let live = server.object(CONFIG).unwrap();
+    assert_eq!(live["data"]["key"], "2");
+    let owners = live["metadata"]["ownerReferences"].as_array().unwrap();
+    assert_eq!(owners.len(), 1, "{owners:?}");
+    assert_eq!(cluster.owner(CONFIG), "e-2");
+}
