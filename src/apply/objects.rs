@@ -358,16 +358,15 @@ impl Objects<'_> {
             Ok(object) => done(action, object),
             Err(error) if error.is_conflict() => Ok(None),
             Err(error) if error.is_doubled() => {
-                let desired = self.desired(item, &resource, Some(&metadata));
-                self.write_over(item, &resource, (step, action), desired, &live)
+                self.write_over(item, &resource, (step, action), &live)
                     .await
+            }
+            Err(error) if error.is_duplicate() && step == Step::Update => {
+                self.overwrite(item, &resource, patch, &live).await
             }
             Err(error) if error.has_two_controllers() => {
                 self.own_alone(item, &resource, step, &live).await?;
                 Ok(None)
-            }
-            Err(error) if error.is_duplicate() && step == Step::Update => {
-                self.overwrite(item, &resource, patch, &live).await
             }
             Err(error)
                 if error.is_invalid()
@@ -405,6 +404,16 @@ impl Objects<'_> {
         let Some(patch) = claim(&metadata_of(&object)) else {
             return Ok(Some(object));
         };
+        self.patch_managed_fields(item, resource, patch).await
+    }
+
+    /// Changes `managedFields` by a JSON patch; none when the object changed meanwhile.
+    async fn patch_managed_fields(
+        &self,
+        item: &Item,
+        resource: &Resource,
+        patch: Value,
+    ) -> Result<Option<Value>, ObjectError> {
         let patch: json_patch::Patch =
             serde_json::from_value(patch).expect("the patch is written out below");
         let path = path(resource, &item.key);
@@ -486,11 +495,16 @@ fn claim(metadata: &ObjectMeta) -> Option<Value> {
             {"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"},
         ])
     } else {
-        json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
-            {"op": "replace", "path": "/metadata/managedFields", "value": claimed},
-        ])
+        with_managed_fields(metadata, &claimed)
     })
+}
+
+/// The JSON patch that makes `fields` the `managedFields` of an object that is still as it was read.
+fn with_managed_fields(metadata: &ObjectMeta, fields: &[ManagedFieldsEntry]) -> Value {
+    json!([
+        {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
+        {"op": "replace", "path": "/metadata/managedFields", "value": fields},
+    ])
 }
 
 /// `managedFields` in which our entry is one of server-side apply; none when nothing is to be done.

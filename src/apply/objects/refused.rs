@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Item, Kept, ObjectError, Objects, Step, as_own_apply, failed, is_unclaimed, metadata_of, path,
+    version_of, with_managed_fields,
 };
 use crate::api::keys;
 use crate::api::object::Gvk;
@@ -53,29 +54,21 @@ impl Objects<'_> {
         patch: Patch<Value>,
         live: &Value,
     ) -> Result<Option<Kept>, ObjectError> {
-        let (key, name) = (&item.key, &item.key.name);
-        let path = path(resource, key);
         let mut ours = item.object.clone();
         // Owners and the like are lists, too, and others have entries there.
         if let Some(ours) = ours.as_object_mut() {
-            let version = live.pointer("/metadata/resourceVersion").cloned();
-            ours.insert("metadata".to_owned(), json!({"resourceVersion": version}));
+            ours.insert("metadata".to_owned(), json!({}));
         }
-        let parameters = PatchParams {
-            field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
-            ..PatchParams::default()
-        };
-        let ours = Patch::Merge(ours);
-        let written = match request::patch(self.client, &path, name, &parameters, &ours).await {
-            Ok(written) => written,
-            Err(error) if error.is_conflict() => return Ok(None),
-            Err(source) => return Err(failed(key, Step::Update, source)),
+        let step = Step::Update;
+        let Some(written) = self.merge(item, resource, step, ours, live).await? else {
+            return Ok(None);
         };
         // What this left in `managedFields` would keep fields that a later apply gives up.
         let Some(_claimed) = self.claim_fields(item, resource, written).await? else {
             return Ok(None);
         };
         let parameters = PatchParams::apply(keys::FIELD_MANAGER_OBJECTS).force();
+        let (path, name) = (path(resource, &item.key), &item.key.name);
         match request::patch(self.client, &path, name, &parameters, &patch).await {
             Ok(object) => Ok(Some(Kept::Done {
                 action: Action::Updated,
@@ -83,7 +76,7 @@ impl Objects<'_> {
                 unknown: Vec::new(),
             })),
             Err(error) if error.is_conflict() => Ok(None),
-            Err(source) => Err(failed(key, Step::Update, source)),
+            Err(source) => Err(failed(&item.key, step, source)),
         }
     }
 
@@ -96,22 +89,13 @@ impl Objects<'_> {
         step: Step,
         live: &Value,
     ) -> Result<(), ObjectError> {
-        let (key, name) = (&item.key, &item.key.name);
-        let path = path(resource, key);
         let desired = self.desired(item, resource, Some(&metadata_of(live)));
         let owners = desired.pointer("/metadata/ownerReferences");
-        let version = live.pointer("/metadata/resourceVersion");
-        let change = json!({"metadata": {"resourceVersion": version, "ownerReferences": owners}});
-        let parameters = PatchParams {
-            field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
-            ..PatchParams::default()
-        };
-        let change = Patch::Merge(change);
-        match request::patch(self.client, &path, name, &parameters, &change).await {
-            Ok(written) => self.claim_fields(item, resource, written).await.map(|_| ()),
-            Err(error) if error.is_conflict() => Ok(()),
-            Err(source) => Err(failed(key, step, source)),
+        let change = json!({"metadata": {"ownerReferences": owners}});
+        if let Some(written) = self.merge(item, resource, step, change, live).await? {
+            self.claim_fields(item, resource, written).await?;
         }
+        Ok(())
     }
 
     /// Writes our fields over those of an object that server-side apply cannot hold: lists as a whole, what we had and want no
@@ -121,53 +105,52 @@ impl Objects<'_> {
         item: &Item,
         resource: &Resource,
         (step, action): (Step, Action),
-        mut ours: Value,
         live: &Value,
     ) -> Result<Option<Kept>, ObjectError> {
-        let (key, name) = (&item.key, &item.key.name);
-        let path = path(resource, key);
-        let managed = metadata_of(live).managed_fields.unwrap_or_default();
-        let owned = managed.iter().find(|entry| is_own_apply(entry));
+        let metadata = metadata_of(live);
+        let mut ours = self.desired(item, resource, Some(&metadata));
+        let mut managed = metadata.managed_fields.iter().flatten();
+        let owned = managed.find(|entry| is_own_apply(entry));
         if let Some(fields) = owned.and_then(|entry| entry.fields_v1.as_ref()) {
             give_up(&fields.0, &mut ours);
         }
-        if let Some(metadata) = ours.get_mut("metadata").and_then(Value::as_object_mut) {
-            let version = live.pointer("/metadata/resourceVersion").cloned();
-            metadata.insert("resourceVersion".to_owned(), json!(version));
+        let Some(written) = self.merge(item, resource, step, ours, live).await? else {
+            return Ok(None);
+        };
+        let is_changed = version_of(&written) != version_of(live);
+        let metadata = metadata_of(&written);
+        let fields = united(metadata.managed_fields.clone().unwrap_or_default());
+        let patch = with_managed_fields(&metadata, &fields);
+        let object = self.patch_managed_fields(item, resource, patch).await?;
+        Ok(object.map(|object| Kept::Done {
+            action: if is_changed { action } else { Action::Idle },
+            object: Box::new(object),
+            unknown: Vec::new(),
+        }))
+    }
+
+    /// Merges `change` into the object, if it is still as it was read; none otherwise.
+    async fn merge(
+        &self,
+        item: &Item,
+        resource: &Resource,
+        step: Step,
+        mut change: Value,
+        live: &Value,
+    ) -> Result<Option<Value>, ObjectError> {
+        if let Some(metadata) = change.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion".to_owned(), json!(version_of(live)));
         }
         let parameters = PatchParams {
             field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
             ..PatchParams::default()
         };
-        let ours = Patch::Merge(ours);
-        let written = match request::patch(self.client, &path, name, &parameters, &ours).await {
-            Ok(written) => written,
-            Err(error) if error.is_conflict() => return Ok(None),
-            Err(source) => return Err(failed(key, step, source)),
-        };
-        let action = if written.pointer("/metadata/resourceVersion")
-            == live.pointer("/metadata/resourceVersion")
-        {
-            Action::Idle
-        } else {
-            action
-        };
-        let metadata = metadata_of(&written);
-        let united = united(metadata.managed_fields.unwrap_or_default());
-        let claim: json_patch::Patch = serde_json::from_value(json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
-            {"op": "replace", "path": "/metadata/managedFields", "value": united},
-        ]))
-        .expect("the patch is written out above");
-        let (parameters, claim) = (PatchParams::default(), Patch::Json(claim));
-        match request::patch(self.client, &path, name, &parameters, &claim).await {
-            Ok(object) => Ok(Some(Kept::Done {
-                action,
-                object: Box::new(object),
-                unknown: Vec::new(),
-            })),
-            Err(error) if matches!(error.code(), Some(404 | 409 | 422)) => Ok(None),
-            Err(source) => Err(failed(key, Step::Claim, source)),
+        let (path, change) = (path(resource, &item.key), Patch::Merge(change));
+        let name = &item.key.name;
+        match request::patch(self.client, &path, name, &parameters, &change).await {
+            Ok(written) => Ok(Some(written)),
+            Err(error) if error.is_conflict() => Ok(None),
+            Err(source) => Err(failed(&item.key, step, source)),
         }
     }
 

@@ -99,12 +99,7 @@ async fn a_crd_is_decided_on_also_when_the_garbage_collector_was_faster() {
         if is_leaving {
             delete(&cluster, "clusterextensions", "e").await;
         }
-        delete(&cluster, PLURAL, "e-1").await;
-        for path in cluster.server.paths("/namespaces/system/secrets/") {
-            let secret = cluster.server.object(&path).unwrap();
-            cluster.server.remove(&secret);
-        }
-        cluster.passes("e-1").await;
+        delete_after_its_secrets(&cluster).await;
         assert!(cluster.set("e-1").is_none());
         assert_eq!(
             cluster.server.object(CRD).is_some(),
@@ -113,6 +108,16 @@ async fn a_crd_is_decided_on_also_when_the_garbage_collector_was_faster() {
         );
         assert_eq!(reasons(&cluster).contains(&json!("CrdKept")), stays);
     }
+}
+
+/// Deletes revision `e-1`, whose Secrets the garbage collector takes first.
+async fn delete_after_its_secrets(cluster: &Cluster) {
+    delete(cluster, PLURAL, "e-1").await;
+    for path in cluster.server.paths("/namespaces/system/secrets/") {
+        let secret = cluster.server.object(&path).unwrap();
+        cluster.server.remove(&secret);
+    }
+    cluster.passes("e-1").await;
 }
 
 /// Its finalizer holds an object that the garbage collector deleted.
@@ -126,12 +131,7 @@ async fn what_is_held_is_waited_for_also_when_the_garbage_collector_was_faster()
     cluster.server.edit(CONFIG, &held);
     cluster.server.remove(&objects[1]);
     delete(&cluster, "clusterextensions", "e").await;
-    delete(&cluster, PLURAL, "e-1").await;
-    for path in cluster.server.paths("/namespaces/system/secrets/") {
-        let secret = cluster.server.object(&path).unwrap();
-        cluster.server.remove(&secret);
-    }
-    cluster.passes("e-1").await;
+    delete_after_its_secrets(&cluster).await;
     assert_eq!(
         cluster.condition("e-1", "Progressing"),
         "True/Retrying: uninstalling: waiting for ConfigMap.v1 n/config"
