@@ -275,7 +275,7 @@ impl Objects<'_> {
             Err(error) => return Err(error),
         };
         let resource = self.served(&item.key).await?;
-        let claimed = self.claim_created(item, &resource, created).await?;
+        let claimed = self.claim_written(item, &resource, created).await?;
         Ok(claimed.map(|object| Kept::Done {
             action: Action::Created,
             object: Box::new(object),
@@ -283,16 +283,16 @@ impl Objects<'_> {
         }))
     }
 
-    /// Claims an object that was created just now, whatever others add to it at once; none when it does not hold still,
+    /// Claims an object that was written just now, whatever others add to it at once; none when it does not hold still,
     /// or is another one meanwhile.
-    async fn claim_created(
+    async fn claim_written(
         &self,
         item: &Item,
         resource: &Resource,
-        created: Value,
+        written: Value,
     ) -> Result<Option<Value>, ObjectError> {
-        let uid = created.pointer("/metadata/uid").cloned();
-        let mut object = created;
+        let uid = written.pointer("/metadata/uid").cloned();
+        let mut object = written;
         for _ in 0..ATTEMPTS {
             if let Some(claimed) = self.claim_fields(item, resource, object).await? {
                 return Ok(Some(claimed));
@@ -335,12 +335,13 @@ impl Objects<'_> {
         let mut desired = self.desired(item, &resource, Some(&metadata));
         let mut live = live;
         if step == Step::Update {
-            let is_ours = metadata.managed_fields.iter().flatten().any(is_own_apply);
-            if is_ours && is_as_desired(&desired, &live) {
+            let entries = || metadata.managed_fields.iter().flatten();
+            let is_claimed = entries().any(is_own_apply) && !entries().any(is_unclaimed);
+            if is_claimed && is_as_desired(&desired, &live) {
                 return done(Action::Idle, live);
             }
-            if !is_ours {
-                // The process ended between creation and claim.
+            if !is_claimed {
+                // The process ended between a write and its claim.
                 let Some(claimed) = self.claim_fields(item, &resource, live).await? else {
                     return Ok(None);
                 };
@@ -507,20 +508,23 @@ fn with_managed_fields(metadata: &ObjectMeta, fields: &[ManagedFieldsEntry]) -> 
     ])
 }
 
-/// `managedFields` in which our entry is one of server-side apply; none when nothing is to be done.
+/// `managedFields` with all that is ours in one entry, that of server-side apply; none when it is so already.
 fn claimed(fields: Vec<ManagedFieldsEntry>) -> Option<Vec<ManagedFieldsEntry>> {
     if !fields.iter().any(is_unclaimed) {
         return None;
     }
-    let has_apply = fields.iter().any(is_own_apply);
-    let claimed = fields
+    let (ours, mut claimed): (Vec<_>, Vec<_>) = fields
         .into_iter()
-        .filter_map(|entry| match (is_unclaimed(&entry), has_apply) {
-            (false, _) => Some(entry),
-            (true, true) => None,
-            (true, false) => Some(as_own_apply(&entry)),
-        });
-    Some(claimed.collect())
+        .partition(|entry| is_own_apply(entry) || is_unclaimed(entry));
+    let united = ours.iter().map(as_own_apply).reduce(|mut united, other| {
+        if let (Some(into), Some(from)) = (&mut united.fields_v1, &other.fields_v1) {
+            json_patch::merge(&mut into.0, &from.0);
+        }
+        united.time = united.time.max(other.time);
+        united
+    });
+    claimed.extend(united);
+    Some(claimed)
 }
 
 /// Whether an entry is ours, and no server-side apply.

@@ -1,13 +1,10 @@
 //! What is done with an object that the API server refuses as it is sent.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{
-    Item, Kept, ObjectError, Objects, Step, as_own_apply, failed, is_unclaimed, metadata_of, path,
-    version_of, with_managed_fields,
-};
+use super::{Item, Kept, ObjectError, Objects, Step, failed, metadata_of, path, version_of};
 use crate::api::keys;
 use crate::api::object::Gvk;
 use crate::identity::request::{self, Deletion, RequestError};
@@ -64,7 +61,7 @@ impl Objects<'_> {
             return Ok(None);
         };
         // What this left in `managedFields` would keep fields that a later apply gives up.
-        let Some(_claimed) = self.claim_fields(item, resource, written).await? else {
+        let Some(_claimed) = self.claim_written(item, resource, written).await? else {
             return Ok(None);
         };
         let parameters = PatchParams::apply(keys::FIELD_MANAGER_OBJECTS).force();
@@ -93,7 +90,7 @@ impl Objects<'_> {
         let owners = desired.pointer("/metadata/ownerReferences");
         let change = json!({"metadata": {"ownerReferences": owners}});
         if let Some(written) = self.merge(item, resource, step, change, live).await? {
-            self.claim_fields(item, resource, written).await?;
+            self.claim_written(item, resource, written).await?;
         }
         Ok(())
     }
@@ -118,11 +115,8 @@ impl Objects<'_> {
             return Ok(None);
         };
         let is_changed = version_of(&written) != version_of(live);
-        let metadata = metadata_of(&written);
-        let fields = united(metadata.managed_fields.clone().unwrap_or_default());
-        let patch = with_managed_fields(&metadata, &fields);
-        let object = self.patch_managed_fields(item, resource, patch).await?;
-        Ok(object.map(|object| Kept::Done {
+        let claimed = self.claim_written(item, resource, written).await?;
+        Ok(claimed.map(|object| Kept::Done {
             action: if is_changed { action } else { Action::Idle },
             object: Box::new(object),
             unknown: Vec::new(),
@@ -184,25 +178,6 @@ fn give_up(owned: &Value, ours: &mut Value) {
     }
 }
 
-/// `managedFields` with all that is ours in one entry, that of server-side apply.
-fn united(fields: Vec<ManagedFieldsEntry>) -> Vec<ManagedFieldsEntry> {
-    let (ours, mut united): (Vec<_>, Vec<_>) = fields
-        .into_iter()
-        .partition(|entry| is_own_apply(entry) || is_unclaimed(entry));
-    let mut ours = ours.into_iter();
-    if let Some(first) = ours.next() {
-        let mut entry = as_own_apply(&first);
-        for other in ours {
-            if let (Some(into), Some(from)) = (&mut entry.fields_v1, &other.fields_v1) {
-                json_patch::merge(&mut into.0, &from.0);
-            }
-            entry.time = entry.time.max(other.time);
-        }
-        united.push(entry);
-    }
-    united
-}
-
 /// Whether an object is controlled by this revision or another active one of the extension: nobody else's is replaced.
 pub(super) fn is_family(claim: &Claim, metadata: &ObjectMeta) -> bool {
     controller_of(metadata).is_some_and(|owner| {
@@ -248,22 +223,5 @@ mod tests {
             json!({"metadata": {"labels": {"a": "1", "b": null}}, "data": null,
                 "spec": {"replicas": null, "template": {"spec": {"containers": []}}}})
         );
-    }
-
-    #[test]
-    fn all_that_is_ours_is_one_apply() {
-        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields, "fieldsType": "FieldsV1"});
-        let ours = keys::FIELD_MANAGER_OBJECTS;
-        let fields = json!([
-            entry(ours, "Apply", json!({"f:spec": {"f:a": {}}})),
-            entry("kubectl", "Update", json!({"f:spec": {"f:b": {}}})),
-            entry(ours, "Update", json!({"f:spec": {"f:c": {}}})),
-        ]);
-        let united = united(serde_json::from_value(fields).unwrap());
-        let expected = json!([
-            entry("kubectl", "Update", json!({"f:spec": {"f:b": {}}})),
-            entry(ours, "Apply", json!({"f:spec": {"f:a": {}, "f:c": {}}})),
-        ]);
-        assert_eq!(serde_json::to_value(united).unwrap(), expected);
     }
 }

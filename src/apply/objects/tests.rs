@@ -43,9 +43,15 @@ fn what_was_left_unclaimed_is_claimed_as_it_was_read() {
         let live = object(&[status.clone(), entry(manager, "Update", "f:spec")]);
         let expected = json!([status, ours]);
         assert_eq!(claimed_entries(&live, &live).unwrap(), expected);
-        // An apply that came first has the fields already.
-        let both = object(&[ours.clone(), entry(manager, "Update", "f:spec")]);
-        assert_eq!(claimed_entries(&both, &both).unwrap(), json!([ours]));
+        // What was written beside an apply belongs to it.
+        let mut later = entry(manager, "Update", "f:data");
+        later["time"] = json!("2026-01-02T00:00:00Z");
+        let mut united = entry(keys::FIELD_MANAGER_OBJECTS, "Apply", "f:spec");
+        united["time"] = later["time"].clone();
+        united["fieldsV1"]["f:data"] = json!({});
+        let both = object(&[ours.clone(), status.clone(), later]);
+        let expected = json!([status, united]);
+        assert_eq!(claimed_entries(&both, &both).unwrap(), expected);
     }
     let done = metadata_of(&object(&[ours, status]));
     assert_eq!(claim(&done), None);

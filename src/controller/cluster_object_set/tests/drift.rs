@@ -135,9 +135,19 @@ async fn a_list_that_names_something_twice_is_kept_up() {
     cluster.ensure(&desired("1.0.0", &[first])).await;
     cluster.passes("e-1").await;
     let server = &cluster.server;
-    for replicas in [3, 4] {
+    // What changes between our write and the claim of its fields, and a process that ends there, make no difference.
+    for (replicas, lost) in [
+        (3, None),
+        (4, None),
+        (5, Some(422)),
+        (6, Some(500)),
+        (7, None),
+    ] {
         server.edit(DEPLOYMENT, &json!({"spec": {"replicas": replicas}}));
         refuse();
+        if let Some(code) = lost {
+            server.fail_after(1, &format!("PATCH {DEPLOYMENT}"), code);
+        }
         cluster.passes("e-1").await;
         let live = server.object(DEPLOYMENT).unwrap();
         assert_eq!(live["spec"]["replicas"], 1, "{replicas}");
