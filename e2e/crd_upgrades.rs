@@ -101,7 +101,7 @@ pub(crate) async fn a_breaking_change_is_refused(cluster: Arc<Cluster>) -> anyho
 
     enforce(&stage, &json!("Strict")).await?;
     let installed = stage.change_to("1.2.0").await?;
-    let note = "The upgrade changes CRD things.crd-upgrade.example.com: printerColumn: column \"Size\" of version v1 is gone.";
+    let note = "CRD things.crd-upgrade.example.com changes: printerColumn: column \"Size\" of version v1 is gone.";
     ensure!(
         message(&installed, ConditionType::Warnings) == note,
         "what was let pass is said as long as the revision is in force: {}",

@@ -14,6 +14,7 @@ pub mod pack;
 pub mod phase;
 pub mod plan;
 pub mod probe;
+pub mod remedy;
 pub mod rollout;
 pub mod unknown;
 pub mod validate;

@@ -29,7 +29,25 @@ pub(crate) async fn adoption_is_asked_for(cluster: Arc<Cluster>) -> anyhow::Resu
             .until_condition(ConditionType::Progressing, retrying, text)
             .await
     };
+    // One that could not even be changed is told as somebody else's first.
+    let crd = |size: &str| {
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "things.adopted.example.com"},
+            "spec": {"group": "adopted.example.com", "scope": "Namespaced",
+                "names": {"kind": "Thing", "listKind": "ThingList", "plural": "things", "singular": "thing"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": size}}}}}}}]}})
+            .to_string()
+    };
+    stage.apply(&crd("string")).await?;
     stage.add_extension(&json!({})).await?;
+    let text = "CRDs are there already and somebody else's: delete them, or let ClusterExtension adopted take them over: annotate \
+                it with oxolm.dev/adopt unowned (objects without owner) or all\n\
+                Object CustomResourceDefinition.apiextensions.k8s.io/v1 /things.adopted.example.com\n\
+                Action: \"Collision\"\nConflicting Owner: nil\n\
+                validating upgrade for CRD \"things.adopted.example.com\": v1: ^.spec.size: type: type changed : \"string\" -> \"integer\"";
+    retried(text).await?;
+    stage.apply(&crd("integer")).await?;
     retried("Object ConfigMap.v1 adopted/adopted-settings").await?;
     ensure!(
         stage.get(&stage.settings_path()).await?["data"]["version"] == "0",

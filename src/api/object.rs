@@ -40,6 +40,11 @@ impl Gvk {
         self.group == group && self.kind == kind
     }
 
+    /// `CustomResourceDefinition`.
+    pub fn crd() -> Self {
+        Self::new("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    }
+
     /// Whether this is a `CustomResourceDefinition`.
     pub fn is_crd(&self) -> bool {
         self.is("apiextensions.k8s.io", "CustomResourceDefinition")

@@ -11,7 +11,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
+use kube::core::PartialObjectMeta;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
@@ -63,7 +65,18 @@ pub enum CrdUpgradeError {
         unlisted: MissingRules,
         /// The stored resources that were looked at: when they change, the answer may.
         looked: Vec<Looked>,
+        /// The live CRDs in question.
+        live: Vec<Live>,
     },
+}
+
+/// A CRD as it is in the cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Live {
+    /// Its name.
+    pub name: String,
+    /// Its metadata, which says whose it is.
+    pub metadata: ObjectMeta,
 }
 
 /// A collection of resources that was read.
@@ -96,6 +109,8 @@ pub struct Comparison {
     pub looked: Vec<Looked>,
     /// The right that is missing to look at them.
     pub unlisted: Option<Access>,
+    /// The metadata of the live one, if there is one.
+    pub live: Option<ObjectMeta>,
 }
 
 /// What is to be written in the spec of an extension whose CRDs shall change although stored resources do not fit.
@@ -163,7 +178,7 @@ impl CrdUpgradeCheck<'_> {
         objects: &[Value],
         warnings: &mut Vec<String>,
     ) -> Result<(), CrdUpgradeError> {
-        let (mut paragraphs, mut looked) = (Vec::new(), Vec::new());
+        let (mut paragraphs, mut looked, mut live) = (Vec::new(), Vec::new(), Vec::new());
         let mut unlisted = MissingRules::default();
         for object in objects.iter().filter(|object| Definition::is_crd(object)) {
             // A copy as text is a tenth of one as a tree.
@@ -173,6 +188,10 @@ impl CrdUpgradeCheck<'_> {
                 paragraphs.push(crd_upgrade::refusal(&compared.name, &compared.findings));
                 looked.extend(compared.looked);
                 unlisted.extend(compared.unlisted);
+                live.extend(compared.live.map(|metadata| Live {
+                    name: compared.name,
+                    metadata,
+                }));
             }
         }
         if paragraphs.is_empty() {
@@ -182,6 +201,7 @@ impl CrdUpgradeCheck<'_> {
                 paragraphs,
                 looked,
                 unlisted,
+                live,
             })
         }
     }
@@ -229,10 +249,12 @@ impl CrdUpgradeCheck<'_> {
             findings: Vec::new(),
             looked: Vec::new(),
             unlisted: None,
+            live: None,
         };
         let Some(judged) = judged else {
             return Ok(comparison);
         };
+        comparison.live = Some(judged.metadata);
         let seen = match judged.questions {
             _ if self.resources == Resources::Ignored => None,
             Ok(None) => None,
@@ -399,6 +421,7 @@ struct Schemas {
 }
 
 struct Judged {
+    metadata: ObjectMeta,
     old: Definition,
     findings: Vec<Finding>,
     questions: Result<Option<Questions>, Unanswerable>,
@@ -408,7 +431,10 @@ fn compare(mut pool: Pool, live: &str, new: &Definition) -> Result<Judged, Defin
     let old = Definition::parse(&mut pool, live.as_bytes())?;
     let findings = crd_upgrade::check(Some(&old), new);
     let questions = stored::questions(&old, new, &findings);
+    let metadata = serde_json::from_str::<PartialObjectMeta>(live);
     Ok(Judged {
+        // The API server's own answer.
+        metadata: metadata.map(|it| it.metadata).unwrap_or_default(),
         old,
         findings,
         questions,
@@ -422,7 +448,7 @@ fn warning(crd: &str, findings: &[Finding]) -> Option<String> {
         .filter(|finding| finding.severity == Severity::Warning)
         .map(|finding| finding.message.as_str())
         .collect();
-    (!lines.is_empty()).then(|| format!("The upgrade changes CRD {crd}: {}.", lines.join("; ")))
+    (!lines.is_empty()).then(|| format!("CRD {crd} changes: {}.", lines.join("; ")))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod observe;
 mod reported;
 mod rights;
 mod roll_out;
+mod strangers;
 #[cfg(test)]
 mod tests;
 mod uninstall;

@@ -153,16 +153,23 @@ fn first_failing(phase: &PhaseReport) -> Option<String> {
         .map(|object| format!("Object {}: {}", object.key, object.probe.message()))
 }
 
+impl Collision {
+    /// The object and whose it is, as the reference says it.
+    pub fn block(&self) -> String {
+        format!(
+            "Object {}\nAction: \"Collision\"\nConflicting Owner: {}",
+            self.key,
+            owner_text(&self.conflict)
+        )
+    }
+}
+
 /// The message about objects that are somebody else's, phase by phase.
 pub fn collision_message(collisions: &[Collision]) -> String {
     let mut blocks = Vec::new();
     let mut phase = None;
     for collision in collisions {
-        let mut block = format!(
-            "Object {}\nAction: \"Collision\"\nConflicting Owner: {}",
-            collision.key,
-            owner_text(&collision.conflict)
-        );
+        let mut block = collision.block();
         if phase != Some(collision.phase) {
             phase = Some(collision.phase);
             block.insert_str(

@@ -72,7 +72,7 @@ async fn a_refusal_has_the_references_text_and_warnings_are_kept_apart() {
     );
     assert_eq!(
         warnings,
-        ["The upgrade changes CRD things.g: printerColumn: column \"Age\" of version v1 is gone."]
+        ["CRD things.g changes: printerColumn: column \"Age\" of version v1 is gone."]
     );
 }
 
@@ -136,7 +136,7 @@ async fn resources_that_pass_make_a_warning_of_an_error() {
     assert_eq!(
         warnings,
         [
-            "The upgrade changes CRD things.g: v1: ^.spec.size: maximum: maximum constraint added when there was none previously : 5."
+            "CRD things.g changes: v1: ^.spec.size: maximum: maximum constraint added when there was none previously : 5."
         ]
     );
     let pages = server.log().into_iter().filter(|one| one.line == THINGS);

@@ -66,7 +66,15 @@ impl Wish {
         let check = self.crd_check(ctx, &account, &user);
         let mut sentences = Vec::new();
         let started = Instant::now();
-        let result = check.check(objects, &mut sentences).await;
+        let mut result = check.check(objects, &mut sentences).await;
+        if let Err(CrdUpgradeError::Refused {
+            paragraphs, live, ..
+        }) = &mut result
+        {
+            // Whose they are comes first: nothing was to be upgraded.
+            let strangers = self.strangers(ctx, live);
+            paragraphs.splice(0..0, strangers);
+        }
         // Those of the installed revision are not about this one.
         said.retain(|warning| warning.reason != Reason::CrdFindings);
         said.extend(warnings(sentences.clone()));

@@ -416,7 +416,7 @@ impl Classify for StuckError {
 }
 
 /// Annotation `oxolm.dev/adopt`: whether objects that exist already are taken over.
-fn collision_protection(extension: &ClusterExtension) -> CollisionProtection {
+pub(super) fn collision_protection(extension: &ClusterExtension) -> CollisionProtection {
     match extension.annotations().get(keys::ADOPT).map(String::as_str) {
         Some("unowned") => CollisionProtection::IfNoController,
         Some("all") => CollisionProtection::None,

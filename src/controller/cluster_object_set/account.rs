@@ -1,12 +1,15 @@
 //! Which account applies a revision, and whose revision it is.
 
+use std::sync::Arc;
+
 use kube::ResourceExt as _;
 
 use crate::api::{ClusterObjectSet, keys};
 use crate::error::{Classify, Disposition, Reason};
 use crate::identity::Identity;
 use crate::revision::Account;
-use crate::revision::collision::{Claim, Family, Sibling};
+use crate::revision::collision::{Claim, CrdOwner, Family, Sibling};
+use crate::revision::name::label_value;
 
 /// A revision without a usable account. The texts are the reference's, with what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -132,6 +135,15 @@ pub fn extension_of(set: &ClusterObjectSet) -> String {
     }
 }
 
+/// Whether the owner that a CRD's mark names still has a revision among `all`.
+pub fn has_revision(owner: &CrdOwner, all: &[Arc<ClusterObjectSet>]) -> bool {
+    let label = label_value(&owner.family.extension);
+    all.iter().any(|set| {
+        set.name_any() == owner.revision
+            || !label.is_empty() && set.labels().get(keys::OWNER_NAME) == Some(&label)
+    })
+}
+
 /// Whether `other` is an active revision of the same extension: the same controller, or, after a restore, the same
 /// labels and account. A label beside a foreign owner means nothing.
 fn are_siblings(set: &ClusterObjectSet, other: &ClusterObjectSet) -> bool {
@@ -216,7 +228,7 @@ mod tests {
         let identity = |default| {
             Identity::new(
                 server.client(),
-                std::sync::Arc::default(),
+                Arc::default(),
                 crate::identity::ExcludedNamespaces::default(),
                 default,
             )

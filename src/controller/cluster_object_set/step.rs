@@ -33,7 +33,7 @@ use crate::apply::objects::{Objects, revision_stays};
 use crate::apply::phases::{Pass as PhasesPass, PhasesError, Remembered};
 use crate::apply::revisions::RevisionError;
 use crate::apply::secrets::{self, ContentError, Reader};
-use crate::controller::cluster_object_set::account::{account_of, claim_of};
+use crate::controller::cluster_object_set::account::{account_of, claim_of, has_revision};
 use crate::controller::cluster_object_set::memory::Entry;
 use crate::controller::cluster_object_set::{Context, PLURAL};
 use crate::controller::metrics::Check;
@@ -43,7 +43,6 @@ use crate::revision::Account;
 use crate::revision::certificates::Wanted;
 use crate::revision::collision::{Claim, CrdOwner};
 use crate::revision::marks::owner_reference;
-use crate::revision::name::label_value;
 use crate::revision::probe;
 use crate::revision::rollout::{Pass, Rollout, rollout};
 
@@ -385,11 +384,7 @@ impl<'a> Work<'a> {
 
     /// Whether the owner that a CRD's mark names still has a revision.
     fn lives(&self, owner: &CrdOwner) -> bool {
-        let label = label_value(&owner.family.extension);
-        self.all.iter().any(|set| {
-            set.name_any() == owner.revision
-                || !label.is_empty() && set.labels().get(keys::OWNER_NAME) == Some(&label)
-        })
+        has_revision(owner, &self.all)
     }
 
     fn has_succeeded(&self) -> bool {

@@ -1,0 +1,72 @@
+//! What helps where objects are there already.
+
+use crate::api::cluster_object_set::CollisionProtection;
+use crate::api::keys;
+use crate::revision::collision::Conflict;
+use crate::revision::rollout::Collision;
+
+/// What to do about an object that is there already, in the order in which it is said.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Remedy {
+    /// It can be taken over, if whoever decides says so with one of these values.
+    TakeOver(&'static str),
+    /// Nobody controls it, and it has the mark of a revision: with that it is never taken over, and without it perhaps
+    /// with this value only.
+    Unmark(Option<&'static str>),
+    /// It cannot be taken over.
+    Delete,
+    /// This revision of the same extension is on its way out, and gives it up.
+    Wait(String),
+}
+
+impl Remedy {
+    /// What helps, unless the owner is about to give the object up.
+    pub fn of(collision: &Collision) -> Self {
+        match (&collision.conflict, collision.protection) {
+            (Conflict::Nobody, CollisionProtection::Prevent) if collision.is_marked => {
+                Self::Unmark(Some("unowned"))
+            }
+            (Conflict::Nobody, _) if collision.is_marked => Self::Unmark(None),
+            (Conflict::FormerCrdOwner(_), CollisionProtection::Prevent) => {
+                Self::TakeOver("unowned or all")
+            }
+            (_, CollisionProtection::Prevent) => {
+                Self::TakeOver("unowned (objects without owner) or all")
+            }
+            (_, CollisionProtection::IfNoController) => Self::TakeOver("all"),
+            (_, CollisionProtection::None) => Self::Delete,
+        }
+    }
+
+    /// As it is said; `extension` is empty where a revision was written by hand.
+    pub fn told(&self, extension: &str) -> String {
+        match self {
+            Self::TakeOver(values) => format!("delete them, or {}", take_over(extension, values)),
+            Self::Unmark(values) => {
+                let unmark = format!(
+                    "delete those without owner that have annotation {} of an earlier revision, or remove it from them",
+                    keys::REVISION
+                );
+                match values {
+                    Some(values) => format!("{unmark} and {}", take_over(extension, values)),
+                    None => unmark,
+                }
+            }
+            Self::Delete => "delete them".to_owned(),
+            Self::Wait(revision) => {
+                format!(
+                    "this waits until revision {revision}, which is on its way out, has given them up"
+                )
+            }
+        }
+    }
+}
+
+fn take_over(extension: &str, values: &str) -> String {
+    if extension.is_empty() {
+        return "write another ClusterObjectSet with a spec.collisionProtection that takes them over"
+            .to_owned();
+    }
+    let adopt = keys::ADOPT;
+    format!("let ClusterExtension {extension} take them over: annotate it with {adopt} {values}")
+}
