@@ -44,8 +44,8 @@ pub fn between(before: &[Condition], after: &[Condition]) -> Vec<Transition> {
         .collect()
 }
 
-/// What of [`between`] there is to tell of an extension: the same news not twice, and a step to a lower version is no
-/// upgrade.
+/// What of [`between`] there is to tell of an extension: the same news not twice, no alarm at what belongs to a rollout, and
+/// a step to a lower version is no upgrade.
 pub fn of_extension(
     before: &ClusterExtensionStatus,
     after: &ClusterExtensionStatus,
@@ -60,6 +60,11 @@ pub fn of_extension(
         // Who is told that it is installed knows that it has rolled out and is available.
         let known = [Reason::Succeeded.as_str(), News::Available.as_str()];
         transitions.retain(|one| !known.contains(&one.reason.as_str()));
+    }
+    // While a revision rolls out, not everything is available yet: that is no trouble of its own.
+    let progress = find(&after.conditions, ConditionType::Progressing);
+    if progress.is_some_and(|one| one.reason == Reason::RollingOut.as_str()) {
+        transitions.retain(|one| one.reason != News::Unavailable.as_str());
     }
     let (from, to) = (version(before), version(after));
     if from.zip(to).is_some_and(|(from, to)| to < from) {
@@ -269,6 +274,30 @@ mod tests {
         let mut troubled = status(true);
         troubled.conditions.retain(|one| one.type_ == "Installed");
         assert_eq!(told(&troubled, &status(true)), ["Succeeded", "Available"]);
+    }
+
+    #[test]
+    fn what_is_not_available_yet_is_no_alarm() {
+        use ConditionStatus::{False, True};
+        use ConditionType::{Available, Progressing};
+        let status = |reason: Reason, available: ConditionStatus| {
+            let mut conditions = Conditions::of(&[], Some(1), Timestamp::UNIX_EPOCH);
+            conditions.set(Progressing, True, reason, "Revision 1.1.0");
+            conditions.set(Available, available, Reason::ProbeFailure, "Deployment");
+            ClusterExtensionStatus {
+                conditions: conditions.finish(),
+                ..ClusterExtensionStatus::default()
+            }
+        };
+        for (reason, expected) in [
+            (Reason::RollingOut, Vec::new()),
+            (Reason::Succeeded, vec!["Unavailable"]),
+            (Reason::Retrying, vec!["Unavailable"]),
+        ] {
+            let told = of_extension(&status(reason, True), &status(reason, False));
+            let told: Vec<&str> = told.iter().map(|one| one.reason.as_str()).collect();
+            assert_eq!(told, expected, "{reason:?}");
+        }
     }
 
     #[test]
