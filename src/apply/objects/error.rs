@@ -117,6 +117,39 @@ impl ObjectError {
         }
     }
 
+    /// What lets the object become what it should be, where the API server never changes it so; nothing where all that is
+    /// below the object would go with it.
+    fn remedy(&self) -> Option<String> {
+        let refusal = self.refusal()?;
+        let key = self.unchangeable()?;
+        if key.gvk.is_crd() || !FROZEN.iter().any(|words| refusal.contains(words)) {
+            return None;
+        }
+        let ObjectKey {
+            gvk,
+            namespace,
+            name,
+        } = key;
+        let qualified = if gvk.group.is_empty() {
+            gvk.kind.clone()
+        } else {
+            format!("{}.{}.{}", gvk.kind, gvk.version, gvk.group)
+        };
+        let place = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!(" --namespace {namespace}")
+        };
+        let (caution, how) = match (gvk.group.as_str(), gvk.kind.as_str()) {
+            ("apps", "StatefulSet") => (" (its Pods stay)", " --cascade=orphan"),
+            ("", "PersistentVolumeClaim") => (" (its data may go with it)", ""),
+            _ => ("", ""),
+        };
+        Some(format!(
+            "once it is deleted, {gvk} {name} is made anew as it should be{caution}: kubectl delete {qualified} {name}{place}{how}"
+        ))
+    }
+
     /// Whether nobody may act as the account: then no request gets through.
     pub fn is_unimpersonated(&self) -> bool {
         self.answer().is_some_and(impersonation::is_refused)
@@ -129,13 +162,23 @@ impl ObjectError {
     }
 }
 
-/// Everything that could not be done, one object a line.
+/// How API servers say that a field never changes.
+const FROZEN: &[&str] = &[
+    "immutable",
+    "cannot change roleRef",
+    "may not be changed",
+    "may not change once set",
+    "Forbidden: updates to ",
+];
+
+/// Everything that could not be done, one object a line, each followed by what helps, if that is known.
 pub fn texts(errors: &[ObjectError]) -> String {
     // Who may not act as the account may not for any object: once says it all.
     let unimpersonated = errors.iter().filter(|error| error.is_unimpersonated());
     let others = errors.iter().filter(|error| !error.is_unimpersonated());
     let told = unimpersonated.take(1).chain(others);
-    let texts: Vec<String> = told.map(|error| chain(error)).collect();
+    let told = told.flat_map(|error| [Some(chain(error)), error.remedy()]);
+    let texts: Vec<String> = told.flatten().collect();
     texts.join("\n")
 }
 

@@ -14,7 +14,10 @@ async fn what_is_deleted_for_a_later_revision_is_not_put_back_by_the_earlier_one
     let patch = format!("PATCH {DEPLOYMENT}");
     cluster.server.fail_with(&patch, 422, NEVER);
     assert_eq!(cluster.pass("e-2").await, Next::Retry);
-    assert!(cluster.condition("e-2", "Progressing").ends_with(NEVER));
+    assert!(cluster.condition("e-2", "Progressing").ends_with(&format!(
+        "{NEVER}\nonce it is deleted, Deployment.apps/v1 operator is made anew as it should be: kubectl delete \
+         Deployment.v1.apps operator --namespace n"
+    )));
     let deployment = cluster.server.object(DEPLOYMENT).unwrap();
     cluster.server.remove(&deployment);
     cluster.passes("e-1").await;
