@@ -35,6 +35,8 @@ pub enum State {
     Ready,
     /// It does not pass a probe.
     NotReady(String),
+    /// It is being deleted, and held by these finalizers.
+    Leaving(Vec<String>),
     /// It is not there, or its kind is not served.
     Missing,
     /// It is there, and somebody else's: `kind/name`; `None` when nobody controls it.
@@ -125,6 +127,9 @@ fn judge(probes: &[Probe], set: &ClusterObjectSet, key: &ObjectKey, live: &Value
             None => return State::Foreign(None),
         },
     }
+    if metadata.deletion_timestamp.is_some() {
+        return State::Leaving(metadata.finalizers.unwrap_or_default());
+    }
     let probed = probe::evaluate(probes, live);
     if probed.is_true() {
         State::Ready
@@ -180,6 +185,21 @@ mod tests {
             State::Foreign(Some("ClusterObjectSet/y-1".to_owned()))
         );
         assert_eq!(told(json!([]), "Active"), State::Foreign(None));
+        let mut leaving = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": "n", "ownerReferences": owner("1"), "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "status": {"phase": "Active"},
+        });
+        let key = ObjectKey::of(&leaving).unwrap();
+        assert_eq!(
+            judge(&probes, &set, &key, &leaving),
+            State::Leaving(Vec::new())
+        );
+        leaving["metadata"]["finalizers"] = json!(["a/b"]);
+        assert_eq!(
+            judge(&probes, &set, &key, &leaving),
+            State::Leaving(vec!["a/b".to_owned()])
+        );
         assert!(matches!(told(owner("1"), "Pending"), State::NotReady(why) if !why.is_empty()));
     }
 }

@@ -1,5 +1,6 @@
 //! `oxolm status`
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::Context as _;
@@ -17,13 +18,15 @@ use crate::error::chain;
 use crate::revision::{Account, Extension, revisions_of, states};
 use crate::status::overview::{self, Overview, Urgency};
 
-/// Show all extensions and catalogs, what is wrong first, each with the next thing to do.
+/// Show all extensions and catalogs, what is wrong first, each with the next thing to do; also the revisions
+/// (ClusterObjectSets) that belong to no extension.
 ///
 /// With NAME: one extension, with its revisions and their objects, the newest first. Their content is read from Secrets
 /// of oxolm's namespace, with the rights of whoever asks.
 ///
 /// -o json prints {"extensions": [{"name", "state", "urgency", "version", "bundle", "catalog", "account",
-/// "availableUpdate", "why", "next"}], "catalogs": [{"name", "state", "urgency", "why", "next"}]}; with NAME the extension alone, with "revisions":
+/// "availableUpdate", "why", "next"}], "catalogs": [{"name", "state", "urgency", "why", "next"}], "revisions": as catalogs};
+/// with NAME the extension alone, with "revisions":
 /// [{"name", "state", "urgency", "why", "next", "objects": [{"phase", "kind", "namespace", "name", "state", "why"}]}].
 /// "account" is the service account that installs, as NAMESPACE/NAME. "urgency" is Broken, Failing, Notice, Working or Fine.
 ///
@@ -68,27 +71,45 @@ fn is_well(overview: &Overview) -> bool {
     overview.urgency > Urgency::Failing
 }
 
-/// Every extension and catalog.
+/// Every extension and catalog, and the revisions that belong to no extension.
 fn all(arguments: &Status, cluster: &Cluster, out: &mut impl Write) -> anyhow::Result<bool> {
     let extensions = sorted(cluster.extensions()?, overview::extension);
     let catalogs = sorted(cluster.catalogs()?, overview::catalog);
     let sets = cluster.sets()?;
+    let alone = sorted(alone(&extensions, &sets), overview::revision);
     let overviews = || {
         let of_extensions = extensions.iter().map(|(_, overview)| overview);
-        of_extensions.chain(catalogs.iter().map(|(_, overview)| overview))
+        let of_catalogs = catalogs.iter().map(|(_, overview)| overview);
+        let of_revisions = alone.iter().map(|(_, overview)| overview);
+        of_extensions.chain(of_catalogs).chain(of_revisions)
     };
     let written = match arguments.output {
         Output::Json => {
             let listed = json!({
                 "extensions": extensions.iter().map(|extension| described(extension, &sets)).collect::<Vec<_>>(),
                 "catalogs": catalogs.iter().map(|(catalog, overview)| with_name(&catalog.name_any(), overview)).collect::<Vec<_>>(),
+                "revisions": alone.iter().map(|(set, overview)| with_name(&set.name_any(), overview)).collect::<Vec<_>>(),
             });
             print_json(&listed, out)
         }
-        Output::Text => tables(&extensions, &catalogs, &sets, out),
+        Output::Text => tables(&extensions, &catalogs, &alone, &sets, out),
     };
     written.context("cannot write the answer")?;
     Ok(overviews().all(is_well))
+}
+
+/// The revisions that belong to none of these extensions: somebody wrote them by hand, or their extension was orphaned.
+fn alone(
+    extensions: &[(ClusterExtension, Overview)],
+    sets: &[ClusterObjectSet],
+) -> Vec<ClusterObjectSet> {
+    let owned: BTreeSet<String> = extensions
+        .iter()
+        .flat_map(|(extension, _)| revisions_of(sets, &owner(extension)))
+        .map(|revision| revision.name)
+        .collect();
+    let alone = sets.iter().filter(|set| !owned.contains(&set.name_any()));
+    alone.cloned().collect()
 }
 
 /// The objects with their overviews, the most urgent first, then by name.
@@ -110,18 +131,28 @@ fn sorted<T: kube::ResourceExt>(
 fn tables(
     extensions: &[(ClusterExtension, Overview)],
     catalogs: &[(ClusterCatalog, Overview)],
+    alone: &[(ClusterObjectSet, Overview)],
     sets: &[ClusterObjectSet],
     out: &mut impl Write,
 ) -> io::Result<()> {
     let count = |of: &mut dyn Iterator<Item = &Overview>| of.filter(|one| !is_well(one)).count();
     let bad = count(&mut extensions.iter().map(|(_, overview)| overview));
     let bad_catalogs = count(&mut catalogs.iter().map(|(_, overview)| overview));
-    writeln!(
-        out,
-        "{bad} of {} extensions and {bad_catalogs} of {} catalogs need somebody",
-        extensions.len(),
-        catalogs.len()
-    )?;
+    let (some, others) = (extensions.len(), catalogs.len());
+    if alone.is_empty() {
+        writeln!(
+            out,
+            "{bad} of {some} extensions and {bad_catalogs} of {others} catalogs need somebody"
+        )?;
+    } else {
+        let bad_revisions = count(&mut alone.iter().map(|(_, overview)| overview));
+        writeln!(
+            out,
+            "{bad} of {some} extensions, {bad_catalogs} of {others} catalogs and {bad_revisions} of {} revisions without \
+             extension need somebody",
+            alone.len()
+        )?;
+    }
     if !extensions.is_empty() {
         writeln!(out)?;
         let rows = extensions.iter().map(|(extension, overview)| {
@@ -156,6 +187,18 @@ fn tables(
             .map(|(catalog, overview)| [catalog.name_any(), overview.state.to_owned()]);
         table(["CATALOG", "STATE"], rows, out)?;
     }
+    if !alone.is_empty() {
+        writeln!(out)?;
+        let rows = alone.iter().map(|(set, overview)| {
+            let account = Account::of(&set.metadata);
+            [
+                set.name_any(),
+                account.map_or_else(|| "-".to_owned(), |account| account.to_string()),
+                overview.state.to_owned(),
+            ]
+        });
+        table(["REVISION", "ACCOUNT", "STATE"], rows, out)?;
+    }
     for (extension, overview) in extensions {
         explain(
             &format!("extension {}", extension.name_any()),
@@ -165,6 +208,9 @@ fn tables(
     }
     for (catalog, overview) in catalogs {
         explain(&format!("catalog {}", catalog.name_any()), overview, out)?;
+    }
+    for (set, overview) in alone {
+        explain(&format!("revision {}", set.name_any()), overview, out)?;
     }
     Ok(())
 }
@@ -377,6 +423,11 @@ fn words(state: &State) -> (&'static str, String) {
     match state {
         State::Ready => ("ready", String::new()),
         State::NotReady(why) => ("not ready", why.clone()),
+        State::Leaving(finalizers) if finalizers.is_empty() => ("being deleted", String::new()),
+        State::Leaving(finalizers) => (
+            "being deleted",
+            format!("held by its finalizers {}", finalizers.join(", ")),
+        ),
         State::Missing => ("missing", String::new()),
         State::Foreign(Some(owner)) => ("not its own", format!("{owner} controls it")),
         State::Foreign(None) => ("not its own", "nobody controls it".to_owned()),

@@ -85,8 +85,17 @@ fn what_is_wrong_comes_first() {
     .unwrap();
     let extensions = sorted(vec![fine, broken], overview::extension);
     let catalogs = sorted(vec![catalog], overview::catalog);
-    insta::assert_snapshot!(printed(|out| tables(&extensions, &catalogs, &[], out)), @r#"
-    1 of 2 extensions and 0 of 1 catalogs need somebody
+    let mut by_hand = succeeded("s");
+    by_hand.metadata.name = Some("by-hand".to_owned());
+    by_hand.metadata.owner_references = None;
+    let sets = [succeeded("s"), by_hand];
+    let mut owner = extension("x", &json!({}));
+    owner.metadata.uid = Some("1".to_owned());
+    let of_owner = sorted(vec![owner], overview::extension);
+    let alone = sorted(alone(&of_owner, &sets), overview::revision);
+    let all = printed(|out| tables(&extensions, &catalogs, &alone, &[], out));
+    insta::assert_snapshot!(all, @r#"
+    1 of 2 extensions, 0 of 1 catalogs and 1 of 1 revisions without extension need somebody
 
     EXTENSION  VERSION  CATALOG  ACCOUNT  STATE      UPDATE
     late                         n/s      retrying
@@ -94,6 +103,9 @@ fn what_is_wrong_comes_first() {
 
     CATALOG  STATE
     c        serving
+
+    REVISION  ACCOUNT  STATE
+    by-hand   n/s      not available
 
     extension late: retrying
       service account n/s not found
