@@ -124,6 +124,15 @@ pub(crate) async fn a_certificate_is_rotated_under_calls(
     let is_back = async || Ok(trusted(&client).await? == 2);
     until_true(&stage.cluster, "the bundle is back", is_back).await?;
     server.until_called(|| write(&client, 1)).await?;
+    // Also the Secret: the generated rights let the account watch this one.
+    let taken = secrets.get(SECRET).await?.metadata.uid;
+    secrets.delete(SECRET, &DeleteParams::default()).await?;
+    let is_made_anew = async || {
+        let there = secrets.get_opt(SECRET).await?;
+        Ok(there.is_some_and(|there| there.metadata.uid != taken))
+    };
+    until_true(&stage.cluster, "the Secret is made anew", is_made_anew).await?;
+    server.until_called(|| write(&client, 2)).await?;
 
     things(&client)
         .delete("thing", &DeleteParams::default())

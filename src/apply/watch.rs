@@ -7,6 +7,7 @@
 //! ```text
 //! the controller may watch the kind          → one watch for all
 //! else the account may, where the object is  → one watch per account and namespace, as the account
+//! else, of a Secret, the account may by name → one watch per Secret, as the account
 //! else                                       → nothing is seen: whoever asks has to read the object now and then
 //! ```
 //!
@@ -157,13 +158,26 @@ enum Scope {
     Controller,
     /// As an account, in one namespace (empty: the kind has none).
     Account(Account, String),
+    /// As an account, one object: namespace and name. Rights on Secrets are given by name, and whoever may list and watch
+    /// one by its name may watch no other.
+    Named(Account, String, String),
 }
 
 impl Scope {
     fn namespace(&self) -> Option<&str> {
         match self {
             Self::Controller => None,
-            Self::Account(_, namespace) => Some(namespace.as_str()).filter(|ns| !ns.is_empty()),
+            Self::Account(_, namespace) | Self::Named(_, namespace, _) => {
+                Some(namespace.as_str()).filter(|ns| !ns.is_empty())
+            }
+        }
+    }
+
+    /// The name of the only object that is watched.
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::Controller | Self::Account(..) => None,
+            Self::Named(_, _, name) => Some(name),
         }
     }
 }
@@ -173,6 +187,9 @@ impl fmt::Display for Scope {
         match self {
             Self::Controller => f.write_str("all"),
             Self::Account(account, namespace) => write!(f, "{namespace} as {account}"),
+            Self::Named(account, namespace, name) => {
+                write!(f, "{namespace}/{name} as {account}")
+            }
         }
     }
 }
@@ -242,13 +259,18 @@ impl DriftWatches {
             is_streaming: &self.is_streaming,
             triggers: &self.triggers,
         };
-        if start.is_blind(&mut kinds, Scope::Controller, &self.client) {
-            let namespace = if resource.is_namespaced {
-                key.namespace.clone()
-            } else {
-                String::new()
-            };
-            let scope = Scope::Account(deputy.account.clone(), namespace);
+        if !start.is_blind(&mut kinds, Scope::Controller, &self.client) {
+            return;
+        }
+        let namespace = if resource.is_namespaced {
+            key.namespace.clone()
+        } else {
+            String::new()
+        };
+        let account = deputy.account.clone();
+        let scope = Scope::Account(account.clone(), namespace.clone());
+        if start.is_blind(&mut kinds, scope, deputy.client) && is_granted_by_name(&key.gvk) {
+            let scope = Scope::Named(account, namespace, key.name.clone());
             start.is_blind(&mut kinds, scope, deputy.client);
         }
     }
@@ -398,14 +420,26 @@ impl Start<'_> {
     }
 }
 
-/// The watches that may see an object.
+/// Whether rights on objects of a kind are given by name, so that one may be watched alone.
+fn is_granted_by_name(gvk: &Gvk) -> bool {
+    gvk.is("", "Secret")
+}
+
+/// The watches that may see an object, the one that sees most first.
 fn scopes(kinds: &Kinds, key: &ObjectKey, account: &Account) -> Vec<Scope> {
-    let mut scopes = vec![Scope::Controller];
-    if let Some(kind) = kinds.get(&(key.gvk.clone(), Scope::Controller)) {
+    let blind_in = |scope: &Scope| {
+        let kind = kinds.get(&(key.gvk.clone(), scope.clone()))?;
         let state = lock(&kind.state);
-        if state.is_blind() {
-            scopes.push(Scope::Account(account.clone(), state.namespace(key)));
-        }
+        state.is_blind().then(|| state.namespace(key))
+    };
+    let mut scopes = vec![Scope::Controller];
+    if let Some(namespace) = blind_in(&Scope::Controller) {
+        let scope = Scope::Account(account.clone(), namespace);
+        let blind = blind_in(&scope).filter(|_| is_granted_by_name(&key.gvk));
+        scopes.push(scope);
+        scopes.extend(
+            blind.map(|namespace| Scope::Named(account.clone(), namespace, key.name.clone())),
+        );
     }
     scopes
 }
@@ -416,7 +450,7 @@ fn seeing<'a>(kinds: &'a Kinds, key: &ObjectKey, account: &Account) -> Option<(W
     let found = scopes.filter_map(|scope| {
         let watcher = match scope {
             Scope::Controller => Watcher::Controller,
-            Scope::Account(..) => Watcher::Account,
+            Scope::Account(..) | Scope::Named(..) => Watcher::Account,
         };
         let kind = kinds.get(&(key.gvk.clone(), scope))?;
         (!lock(&kind.state).is_blind()).then_some((watcher, kind))

@@ -386,9 +386,11 @@ impl Roles {
         }
         Ok(Self {
             comment: comment(account, bundles, &unlisted),
-            manifests: all
-                .least()
-                .manifests(&account.namespace, &account.name, package),
+            manifests: all.and_to_watch_secrets().least().manifests(
+                &account.namespace,
+                &account.name,
+                package,
+            ),
         })
     }
 }

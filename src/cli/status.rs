@@ -18,8 +18,8 @@ use crate::error::chain;
 use crate::revision::{Account, Extension, revisions_of, states};
 use crate::status::overview::{self, Overview, Urgency};
 
-/// Show all extensions and catalogs, what is wrong first, each with the next thing to do; also the revisions
-/// (ClusterObjectSets) that belong to no extension.
+/// Show all extensions and catalogs, what is wrong first, each with the next thing to do; also the revisions that
+/// belong to no extension.
 ///
 /// With NAME: one extension, with its revisions and their objects, the newest first. Their content is read from Secrets
 /// of oxolm's namespace, with the rights of whoever asks.

@@ -244,6 +244,31 @@ impl Needs {
         }
     }
 
+    /// The same, and to watch each of the Secrets by its name: not needed, but a change of a Secret that nobody may watch is
+    /// seen late, and who may read one learns nothing else by it.
+    #[must_use]
+    pub fn and_to_watch_secrets(mut self) -> Self {
+        let watched = |access: &Access| match &access.right {
+            Right::Resource {
+                group,
+                resource,
+                name: Some(name),
+                verb,
+            } if group.is_empty() && resource == "secrets" && verb == "get" => {
+                let right = |verb| Right::on(group, resource, Some(name), verb);
+                let namespace = &access.namespace;
+                Some(["list", "watch"].map(|verb| Access {
+                    namespace: namespace.clone(),
+                    right: right(verb),
+                }))
+            }
+            Right::Resource { .. } | Right::Url { .. } => None,
+        };
+        let all: Vec<Access> = (self.accesses.iter().filter_map(watched).flatten()).collect();
+        self.accesses.extend(all);
+        self
+    }
+
     /// What is needed for these manifests and those.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {

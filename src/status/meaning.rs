@@ -175,7 +175,7 @@ pub const fn meaning(reason: Reason) -> Meaning {
         ),
         Reason::NotWatched => act(
             "oxolm may not watch some of the kinds that are installed, so a change of theirs is seen later.",
-            "If it matters, add the kinds to the chart's watchedKinds; Secrets, which the chart refuses there, are watched as the service account where it may list and watch them in their namespace.",
+            "If it matters, add the kinds to the chart's watchedKinds; Secrets, which the chart refuses there, are watched as the service account where it may list and watch them, in their namespace or by name: `oxolm rbac generate` grants the latter.",
         ),
         Reason::WatchedAsAccount => act(
             "oxolm may not watch some of the kinds that are installed, but the service account may: their changes are seen as it.",

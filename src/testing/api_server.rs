@@ -191,7 +191,8 @@ impl ApiServer {
         self.state().failing_write = Some(others);
     }
 
-    /// Forbids `account` (`namespace:name`) every request whose line (`METHOD path`) begins so.
+    /// Forbids `account` (`namespace:name`) every request whose line (`METHOD path`) begins so. A list or watch of one
+    /// object by its name is another request than that of all, and ends with `?NAME`.
     pub(crate) fn forbid(&self, account: &str, line: &str) {
         let user = format!("system:serviceaccount:{account}");
         self.state().forbidden.push((user, line.to_owned()));
@@ -240,7 +241,7 @@ impl ApiServer {
         let call = Call::of(request).await;
         let mut state = self.state();
         let line = call.line();
-        let refusal = state.refusal(&call.user, &line);
+        let refusal = state.refusal(&call.user, &line, &call.authorized());
         let result = match state.disturbance(&line) {
             Some(Disturbance::NotDone) => Err(chance::failure()),
             Some(Disturbance::AnswerLost) => {
@@ -312,6 +313,13 @@ impl Call {
             (method, _) => method.as_str(),
         };
         format!("{verb} {}", self.target.path())
+    }
+
+    /// What authorizers are asked for: the line, with `?NAME` where a list or watch is of one object.
+    fn authorized(&self) -> String {
+        let name = self.field_selector().strip_prefix("metadata.name=");
+        let name = name.map_or_else(String::new, |name| format!("?{name}"));
+        self.line() + &name
     }
 
     fn json(&self) -> Value {

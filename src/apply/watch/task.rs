@@ -172,7 +172,8 @@ impl Watch {
         };
         let mut streams_list =
             is_of_kubernetes(&self.gvk) && self.is_streaming.load(Ordering::Relaxed);
-        let mut events = events(api.clone(), streams_list);
+        let name = self.scope.name();
+        let mut events = events(api.clone(), name, streams_list);
         let mut listed = BTreeMap::new();
         let mut denied = None;
         while let Some(event) = events.next().await {
@@ -196,7 +197,7 @@ impl Watch {
                     if streams_list && code == UNPROCESSABLE {
                         self.is_streaming.store(false, Ordering::Relaxed);
                         streams_list = false;
-                        events = self::events(api.clone(), streams_list);
+                        events = self::events(api.clone(), name, streams_list);
                         continue;
                     }
                     if code != 403 && code != 404 {
@@ -302,10 +303,14 @@ impl Watch {
     }
 }
 
-/// What happens to objects with our label; `streams_list`: a list costs no request of its own.
-fn events(api: Api<Watched>, streams_list: bool) -> Events {
+/// What happens to objects with our label, or to the one of this name; `streams_list`: a list costs no request of its own.
+fn events(api: Api<Watched>, name: Option<&str>, streams_list: bool) -> Events {
     let label = format!("{}={}", keys::MANAGED_BY, keys::MANAGED_BY_OLM);
     let config = watcher::Config::default().labels(&label);
+    let config = match name {
+        Some(name) => config.fields(&format!("metadata.name={name}")),
+        None => config,
+    };
     let config = if streams_list {
         config.streaming_lists()
     } else {

@@ -7,7 +7,7 @@ use super::{Call, Refusal, Target};
 
 impl State {
     /// Whether the tests want this request refused.
-    pub(super) fn refusal(&mut self, user: &str, line: &str) -> Option<Refusal> {
+    pub(super) fn refusal(&mut self, user: &str, line: &str, authorized: &str) -> Option<Refusal> {
         let failing = self
             .failures
             .iter()
@@ -37,7 +37,8 @@ impl State {
             }
         }
         let is_forbidden = |(denied, beginning): &(String, String)| {
-            denied == user && line.starts_with(beginning.as_str())
+            let rest = authorized.strip_prefix(beginning.as_str());
+            denied == user && rest.is_some_and(|rest| !rest.starts_with('?'))
         };
         self.forbidden.iter().any(is_forbidden).then(|| {
             let target = Target::of(line.split_once(' ').map_or("", |(_, path)| path));

@@ -58,6 +58,48 @@ async fn what_the_controller_may_not_watch_the_account_does() {
     assert_eq!(data, "1");
 }
 
+/// Nobody may watch all Secrets of the namespace, but the account this one.
+#[tokio::test]
+async fn a_secret_is_watched_by_its_name() {
+    let cluster = Cluster::new().await;
+    let server = &cluster.server;
+    server.forbid_controller("LIST /api/v1/secrets");
+    server.forbid_controller("WATCH /api/v1/secrets");
+    let all = "/api/v1/namespaces/n/secrets";
+    for verb in ["LIST", "WATCH"] {
+        server.forbid("n:installer", &format!("{verb} {all}"));
+    }
+    let mut secret = namespaced("v1", "Secret", "serving");
+    secret["data"] = json!({"a": "MQ=="});
+    cluster.ensure(&desired("1.0.0", &[secret])).await;
+    for _ in 0..8 {
+        cluster.pass("e-1").await;
+    }
+    assert_eq!(
+        cluster.condition("e-1", "Warnings"),
+        "True/WatchedAsAccount: Changes of Secret.v1 are watched as service account n/installer."
+    );
+    assert_eq!(cluster.pass("e-1").await, Next::OnChange);
+    let path = format!("{all}/serving");
+    let stored = server.object(&path).unwrap();
+    server.remove(&stored);
+    cluster.passes("e-1").await;
+    assert!(server.object(&path).is_some(), "it is made again");
+
+    // With the right to see none, it is looked for now and then.
+    server.forbid("n:installer", &format!("LIST {all}?serving"));
+    server.forbid("n:installer", &format!("WATCH {all}?serving"));
+    let next = cluster.restarted().await;
+    for _ in 0..8 {
+        next.pass("e-1").await;
+    }
+    let told = next.condition("e-1", "Warnings");
+    assert!(
+        told.starts_with("True/NotWatched: Changes of Secret.v1"),
+        "{told}"
+    );
+}
+
 #[tokio::test]
 async fn what_nobody_may_watch_is_read_on_a_slow_timer() {
     let cluster = Cluster::new().await;
