@@ -16,7 +16,9 @@ mod tests;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    ManagedFieldsEntry, ObjectMeta, OwnerReference,
+};
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -28,7 +30,7 @@ use crate::apply::discovery::Discovery;
 use crate::identity::request::{self, RequestError};
 use crate::preflight::permissions::Resource;
 use crate::revision::Account;
-use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, decide};
+use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, controller_of, decide};
 use crate::revision::compare::{is_as_desired, is_own_apply};
 use crate::revision::marks::prepare;
 use crate::revision::rollout::{Action, Collision};
@@ -142,6 +144,9 @@ pub struct Objects<'a> {
     pub claim: &'a Claim,
     /// Whether the owner that a CRD's mark names still exists.
     pub lives: &'a (dyn Fn(&CrdOwner) -> bool + Sync),
+    /// Whether this revision had an object before. What another revision took since is not taken again, or both would
+    /// take it from each other for ever.
+    pub had: &'a (dyn Fn(&ObjectKey) -> bool + Sync),
 }
 
 impl std::fmt::Debug for Objects<'_> {
@@ -168,13 +173,18 @@ impl Objects<'_> {
 
     /// What may be done to `item`, given the object as it was read.
     pub fn standing(&self, item: &Item, live: &Value) -> Standing {
-        decide(
-            self.claim,
-            &item.key.gvk,
-            &metadata_of(live),
-            item.protection,
-            self.lives,
-        )
+        let metadata = metadata_of(live);
+        let is_revisions = |owner: &OwnerReference| owner.kind == "ClusterObjectSet";
+        let protection = match item.protection {
+            CollisionProtection::None
+                if controller_of(&metadata).is_none_or(is_revisions) && (self.had)(&item.key) =>
+            {
+                CollisionProtection::IfNoController
+            }
+            protection => protection,
+        };
+        let (claim, gvk) = (self.claim, &item.key.gvk);
+        decide(claim, gvk, &metadata, protection, self.lives)
     }
 
     /// Brings `item` to what it should be, starting from the object as it was read just now.

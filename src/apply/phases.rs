@@ -62,6 +62,13 @@ pub struct Remembered {
 }
 
 impl Remembered {
+    /// The objects that the revision with this UID controls.
+    pub fn held_by(&self, uid: &str) -> impl Iterator<Item = ObjectKey> {
+        let held = self.left.iter();
+        let held = held.filter(move |(_, left)| left.seen.controller.as_deref() == Some(uid));
+        held.map(|(key, _)| key.clone())
+    }
+
     /// Whether nobody answers some webhook: that somebody does is not seen without asking.
     pub fn awaits_endpoints(&self) -> bool {
         let mut left = self.left.iter();

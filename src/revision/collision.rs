@@ -12,7 +12,8 @@
 //! | nobody, with the mark of a revision | collision | collision | collision |
 //! | nobody | collision | adopt | adopt |
 //!
-//! Differs from the reference in two ways. An object without controller that carries the marks of this very
+//! Differs from the reference in three ways. `None` takes an object from another revision once: who lost it to one since
+//! meets it as with `IfNoController`, or two would take it from each other for ever. An object without controller that carries the marks of this very
 //! extension (owner, package), or of this very revision of nobody (name, account), is taken back: it was restored from a
 //! backup, or orphaned. And CRDs carry no owner
 //! reference, so that nothing but our own teardown deletes them; whose they are stands in the annotation

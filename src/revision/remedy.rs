@@ -15,6 +15,8 @@ pub enum Remedy {
     Unmark(Option<&'static str>),
     /// It cannot be taken over.
     Delete,
+    /// This revision had it and lost it to another one.
+    Part,
     /// This revision of the same extension is on its way out, and gives it up.
     Wait(String),
 }
@@ -34,6 +36,9 @@ impl Remedy {
                 Self::TakeOver("unowned (objects without owner) or all")
             }
             (_, CollisionProtection::IfNoController) => Self::TakeOver("all"),
+            (Conflict::Controller(_) | Conflict::CrdOwner(_), CollisionProtection::None) => {
+                Self::Part
+            }
             (_, CollisionProtection::None) => Self::Delete,
         }
     }
@@ -53,6 +58,9 @@ impl Remedy {
                 }
             }
             Self::Delete => "delete them".to_owned(),
+            Self::Part => "this had them until somebody else took them over: leave them out of one of both, or delete one of \
+                           both"
+                .to_owned(),
             Self::Wait(revision) => {
                 format!(
                     "this waits until revision {revision}, which is on its way out, has given them up"

@@ -41,6 +41,8 @@ pub struct Entry {
     pub rights: Option<u64>,
     /// Objects that are there and cannot become what they should be.
     pub unchangeable: BTreeSet<ObjectKey>,
+    /// Objects that it had, where it takes them from others.
+    pub had: BTreeSet<ObjectKey>,
     /// What the account lacks by now.
     pub lack: Option<Warning>,
     /// What people were told.

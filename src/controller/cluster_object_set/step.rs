@@ -207,16 +207,21 @@ impl<'a> Work<'a> {
             Err(error) => return Step::failed(&error),
         };
         let lives = |owner: &CrdOwner| self.lives(owner);
+        if takes_all(self.set) {
+            entry.had.extend(entry.remembered.held_by(&self.claim.uid));
+        }
+        let (known, has_succeeded) = (entry.had.clone(), self.has_succeeded());
+        let had = |key: &ObjectKey| has_succeeded || known.contains(key);
         let rereads_unwatched = entry
             .read_at
             .is_none_or(|at| at.elapsed() >= self.ctx.reread);
         let awaited_by = |key: &ObjectKey| self.awaited_by(key);
         let bereaved = |name: &str| self.tell_bereaved(name);
         let pass = PhasesPass {
-            objects: self.objects(&lives),
+            objects: self.objects(&lives, &had),
             watches: &self.ctx.watches,
             probes: &probes,
-            has_succeeded: self.has_succeeded(),
+            has_succeeded,
             rereads_unwatched,
             certificates: self.wanted_certificates(),
             ahead: TOLD,
@@ -345,19 +350,9 @@ impl<'a> Work<'a> {
         awaits.map(|sibling| sibling.name.clone())
     }
 
-    /// Lets a revision look at once that lost an object to this one; not one that would take it back at once.
+    /// Lets a revision look at once that lost an object to this one.
     fn tell_bereaved(&self, name: &str) {
-        let takes_all = |set: &ClusterObjectSet| {
-            let phases = set.spec.phases.iter();
-            let of_phases = phases.flat_map(|phase| {
-                let objects = phase.objects.iter().map(|one| one.collision_protection);
-                objects.chain([phase.collision_protection])
-            });
-            let mut all = of_phases.chain([Some(set.spec.collision_protection)]);
-            all.any(|one| one == Some(CollisionProtection::None))
-        };
-        let mut sets = self.all.iter();
-        if sets.any(|set| set.name_any() == name && !takes_all(set)) {
+        if self.all.iter().any(|set| set.name_any() == name) {
             self.ctx.watches.wake(name.to_owned());
         }
     }
@@ -371,7 +366,11 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn objects<'b>(&'b self, lives: &'b (dyn Fn(&CrdOwner) -> bool + Sync)) -> Objects<'b> {
+    fn objects<'b>(
+        &'b self,
+        lives: &'b (dyn Fn(&CrdOwner) -> bool + Sync),
+        had: &'b (dyn Fn(&ObjectKey) -> bool + Sync),
+    ) -> Objects<'b> {
         Objects {
             own: &self.ctx.client,
             account: &self.account,
@@ -379,6 +378,7 @@ impl<'a> Work<'a> {
             discovery: &self.ctx.discovery,
             claim: &self.claim,
             lives,
+            had,
         }
     }
 
@@ -408,6 +408,17 @@ impl<'a> Work<'a> {
         finalizers.push(keys::FINALIZER_TEARDOWN.to_owned());
         write_finalizers(self.ctx, self.set, &finalizers).await
     }
+}
+
+/// Whether a revision takes any object from whoever has it.
+fn takes_all(set: &ClusterObjectSet) -> bool {
+    let phases = set.spec.phases.iter();
+    let of_phases = phases.flat_map(|phase| {
+        let objects = phase.objects.iter().map(|one| one.collision_protection);
+        objects.chain([phase.collision_protection])
+    });
+    let mut all = of_phases.chain([Some(set.spec.collision_protection)]);
+    all.any(|one| one == Some(CollisionProtection::None))
 }
 
 /// Replaces the finalizers of the object as we saw it. The answer is null if it is gone.

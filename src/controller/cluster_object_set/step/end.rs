@@ -207,7 +207,7 @@ impl Work<'_> {
     /// Whether an object names this revision among its owners. CRDs never do, and what cannot be read says nothing.
     async fn owns_any_of(&self, content: &Content) -> Result<bool, EndError> {
         let lives = |owner: &CrdOwner| self.lives(owner);
-        let objects = self.objects(&lives);
+        let objects = self.objects(&lives, &|_| false);
         let items = content.phases.iter().flat_map(|phase| &phase.items);
         for item in items.filter(|item| !item.key.gvk.is_crd()) {
             let live = match objects.read(&item.key).await {
@@ -311,7 +311,7 @@ impl Work<'_> {
         let is_wanted = |key: &ObjectKey| !all_leave && self.is_wanted(key);
         let policy = self.set.annotations().get(keys::CRD_DELETION);
         let teardown = Teardown {
-            objects: self.objects(&lives),
+            objects: self.objects(&lives, &|_| false),
             watches: &self.ctx.watches,
             occasion,
             // A word that is no policy takes nothing away; it is told where the extension is read.

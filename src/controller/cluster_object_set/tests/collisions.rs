@@ -110,3 +110,45 @@ async fn who_loses_an_object_sees_it_at_once() {
         "{told}"
     );
 }
+
+/// Both may take what others have; who took it last keeps it, whether or not both had come to rest before.
+#[tokio::test]
+async fn two_that_take_from_each_other_do_so_once() {
+    for has_rested in [true, false] {
+        let cluster = Cluster::new().await;
+        let by_hand = |name: &str| {
+            let claim = namespaced("v1", "PersistentVolumeClaim", "data");
+            let object = if has_rested { config(name) } else { claim };
+            json!({
+                "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+                "metadata": {"name": name, "annotations": {
+                    keys::SERVICE_ACCOUNT_NAME: "installer", keys::SERVICE_ACCOUNT_NAMESPACE: "n",
+                }},
+                "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "None",
+                    "phases": [{"name": "p", "objects": [{"object": object}]}]},
+            })
+        };
+        cluster.server.add(&by_hand("first"));
+        cluster.passes("first").await;
+        cluster.woken();
+        cluster.server.add(&by_hand("second"));
+        cluster.passes("second").await;
+        assert!(cluster.woken().contains("first"));
+        cluster.writes();
+        for _ in 0..3 {
+            cluster.pass("first").await;
+            cluster.pass("second").await;
+            cluster.settle().await;
+        }
+        let told = cluster.condition("first", "Progressing");
+        assert!(
+            told.contains("Conflicting Owner: ClusterObjectSet.olm.operatorframework.io/v1 second"),
+            "{told}"
+        );
+        let writes = cluster.writes();
+        assert!(
+            !writes.iter().any(|write| write.starts_with("n:installer")),
+            "{writes:?}"
+        );
+    }
+}
