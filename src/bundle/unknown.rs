@@ -58,9 +58,41 @@ fn unknown(object: &Value) -> Vec<String> {
     let Some(again) = written_again(object) else {
         return Vec::new();
     };
-    let mut paths = Vec::new();
-    lost("", object, &again, &mut paths);
-    paths
+    let mut found = Vec::new();
+    lost("", "", object, &again, &mut found);
+    let mut tries = TRIES;
+    let is_unknown = |lost: &Lost| {
+        !lost.is_empty || {
+            let is_asked = tries > 0;
+            tries = tries.saturating_sub(1);
+            is_asked && !is_known(object, &lost.pointer)
+        }
+    };
+    let unknown = found.into_iter().filter(is_unknown);
+    unknown.map(|lost| lost.path).collect()
+}
+
+/// For how many empty fields of one object it is found out whether its type has them: each takes as long as reading it.
+const TRIES: usize = 30;
+
+/// A field that is gone once an object was read as its type.
+struct Lost {
+    /// As `spec.a[0].b`.
+    path: String,
+    /// As a JSON pointer.
+    pointer: String,
+    /// Whether nothing was in it: then its type may have it all the same, and leave it out.
+    is_empty: bool,
+}
+
+/// Whether the type of an object has a field: then it keeps a text that is put there, or says that it cannot be one.
+fn is_known(object: &Value, pointer: &str) -> bool {
+    let mut object = object.clone();
+    let Some(field) = object.pointer_mut(pointer) else {
+        return true;
+    };
+    *field = Value::String("x".to_owned());
+    written_again(&object).is_none_or(|again| again.pointer(pointer).is_some())
 }
 
 /// The object read as its type, and written; none where it is of a type that nobody knows here, or none of it.
@@ -102,8 +134,8 @@ fn again<T: DeserializeOwned + Serialize>(object: &Value) -> Option<Value> {
     serde_json::to_value(typed).ok()
 }
 
-/// Adds what is in `before` and not in `after`. What is empty may be left out by any type.
-fn lost(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
+/// Adds what is in `before` and not in `after`.
+fn lost(path: &str, pointer: &str, before: &Value, after: &Value, found: &mut Vec<Lost>) {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
             for (name, value) in before {
@@ -112,22 +144,29 @@ fn lost(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
                 } else {
                     format!("{path}.{name}")
                 };
+                let token = name.replace('~', "~0").replace('/', "~1");
+                let pointer = format!("{pointer}/{token}");
                 match after.get(name) {
-                    Some(after) => lost(&path, value, after, found),
-                    None if is_empty(value) => {}
-                    None => found.push(path),
+                    Some(after) => lost(&path, &pointer, value, after, found),
+                    None => found.push(Lost {
+                        path,
+                        pointer,
+                        is_empty: is_empty(value),
+                    }),
                 }
             }
         }
         (Value::Array(before), Value::Array(after)) => {
             for (index, (before, after)) in before.iter().zip(after).enumerate() {
-                lost(&format!("{path}[{index}]"), before, after, found);
+                let (path, pointer) = (format!("{path}[{index}]"), format!("{pointer}/{index}"));
+                lost(&path, &pointer, before, after, found);
             }
         }
         _ => {}
     }
 }
 
+/// What types leave out when they are written.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -183,11 +222,31 @@ mod tests {
                 vec![],
             ),
             (json!({"kind": "Service", "x": 1}), vec![]),
-            // Nothing is missing where nothing was.
+            // What is empty may be left out where the type has it.
             (
-                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "creationTimestamp": null},
-                    "data": {"any": "1"}, "status": {}, "x": {"y": [""]}}),
-                vec![],
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "creationTimestamp": null,
+                    "annotations": {}, "finalizers": [], "ownrs": []}, "immutable": false, "data": {"any": ""},
+                    "binaryData": {}, "status": {}, "x": {"y": [""]}}),
+                vec!["metadata.ownrs", "status", "x"],
+            ),
+            (
+                json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": {}, "clusterIP": "",
+                    "ports": [{"port": 0, "targetPort": "", "prot": ""}]}, "status": {"loadBalancer": {}}}),
+                vec!["spec.ports[0].prot"],
+            ),
+            (
+                json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                    "metadata": {"name": "c", "creationTimestamp": null},
+                    "spec": {"preserveUnknownFields": false, "versions": [{"name": "v1", "additonalPrinterColumns": [],
+                        "additionalPrinterColumns": [], "served": false, "schema": {"openAPIV3Schema": {"description": "",
+                        "type": "object", "requird": [], "required": [], "properties": {"a/b": {"nullabel": false, "nullable": false}}}}}]},
+                    "status": {"acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": []}, "statuss": {}}),
+                vec![
+                    "spec.versions[0].additonalPrinterColumns",
+                    "spec.versions[0].schema.openAPIV3Schema.properties.a/b.nullabel",
+                    "spec.versions[0].schema.openAPIV3Schema.requird",
+                    "statuss",
+                ],
             ),
         ] {
             let mut paths = unknown(&object);
