@@ -8,17 +8,14 @@
 #![expect(clippy::disallowed_types, reason = "acts through the account's client")]
 
 mod away;
+mod claim;
 mod error;
 mod refused;
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
-    ManagedFieldsEntry, ObjectMeta, OwnerReference,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -36,6 +33,7 @@ use crate::revision::marks::prepare;
 use crate::revision::rollout::{Action, Collision};
 
 pub use away::Usage;
+use claim::{claim, is_unclaimed};
 pub use error::{ObjectError, Step, texts};
 use refused::{is_family, is_replaceable};
 
@@ -485,78 +483,5 @@ fn failed(key: &ObjectKey, step: Step, source: RequestError) -> ObjectError {
         key: Box::new(key.clone()),
         step,
         source,
-    }
-}
-
-/// The JSON patch that makes our entry in `managedFields` one of server-side apply; none when nothing is to be done.
-///
-/// The only entry of a new object is changed in its place, so that a status that somebody writes meanwhile does not
-/// stand in the way.
-fn claim(metadata: &ObjectMeta) -> Option<Value> {
-    let fields = metadata.managed_fields.clone().unwrap_or_default();
-    let is_new = matches!(fields.as_slice(), [only] if is_of_creation(only));
-    let claimed = claimed(fields)?;
-    Some(if is_new {
-        let entry = "/metadata/managedFields/0";
-        json!([
-            {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
-            {"op": "test", "path": format!("{entry}/manager"), "value": keys::FIELD_MANAGER_CREATION},
-            {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
-            {"op": "replace", "path": format!("{entry}/manager"), "value": keys::FIELD_MANAGER_OBJECTS},
-            {"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"},
-        ])
-    } else {
-        with_managed_fields(metadata, &claimed)
-    })
-}
-
-/// The JSON patch that makes `fields` the `managedFields` of an object that is still as it was read.
-fn with_managed_fields(metadata: &ObjectMeta, fields: &[ManagedFieldsEntry]) -> Value {
-    json!([
-        {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
-        {"op": "replace", "path": "/metadata/managedFields", "value": fields},
-    ])
-}
-
-/// `managedFields` with all that is ours in one entry, that of server-side apply; none when it is so already.
-fn claimed(fields: Vec<ManagedFieldsEntry>) -> Option<Vec<ManagedFieldsEntry>> {
-    if !fields.iter().any(is_unclaimed) {
-        return None;
-    }
-    let (ours, mut claimed): (Vec<_>, Vec<_>) = fields
-        .into_iter()
-        .partition(|entry| is_own_apply(entry) || is_unclaimed(entry));
-    let united = ours.iter().map(as_own_apply).reduce(|mut united, other| {
-        if let (Some(into), Some(from)) = (&mut united.fields_v1, &other.fields_v1) {
-            json_patch::merge(&mut into.0, &from.0);
-        }
-        united.time = united.time.max(other.time);
-        united
-    });
-    claimed.extend(united);
-    Some(claimed)
-}
-
-/// Whether an entry is ours, and no server-side apply.
-fn is_unclaimed(entry: &ManagedFieldsEntry) -> bool {
-    let is_own = is_of_creation(entry) || is_own_apply(&as_own_apply(entry));
-    is_own && entry.operation.as_deref() == Some("Update")
-}
-
-fn is_of_creation(entry: &ManagedFieldsEntry) -> bool {
-    entry.manager.as_deref() == Some(keys::FIELD_MANAGER_CREATION)
-}
-
-/// An entry of ours, as one of server-side apply.
-fn as_own_apply(entry: &ManagedFieldsEntry) -> ManagedFieldsEntry {
-    let manager = if is_of_creation(entry) {
-        Some(keys::FIELD_MANAGER_OBJECTS.to_owned())
-    } else {
-        entry.manager.clone()
-    };
-    ManagedFieldsEntry {
-        manager,
-        operation: Some("Apply".to_owned()),
-        ..entry.clone()
     }
 }
