@@ -21,8 +21,8 @@ use crate::status::overview::{self, Overview, Urgency};
 /// Show all extensions and catalogs, what is wrong first, each with the next thing to do; also the revisions that
 /// belong to no extension.
 ///
-/// With NAME: one extension, with its revisions and their objects, the newest first. Their content is read from Secrets
-/// of oxolm's namespace, with the rights of whoever asks.
+/// With NAME: one extension, with its revisions and their objects, the newest first; or the revision of that name. Content
+/// is read from Secrets of oxolm's namespace, with the rights of whoever asks.
 ///
 /// -o json prints {"extensions": [{"name", "state", "urgency", "version", "bundle", "catalog", "account",
 /// "availableUpdate", "why", "next"}], "catalogs": [{"name", "state", "urgency", "why", "next"}], "revisions": as catalogs};
@@ -36,7 +36,7 @@ use crate::status::overview::{self, Overview, Urgency};
     after_help = "Examples:\n  oxolm status\n  oxolm status argocd\n  oxolm status -o json | jq '.extensions[] | select(.urgency == \"Broken\")'"
 )]
 pub(super) struct Status {
-    /// The extension
+    /// The extension, or a revision
     name: Option<String>,
     /// The context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME")]
@@ -320,33 +320,28 @@ struct Surveys {
     objects: Result<Vec<Surveyed>, String>,
 }
 
-/// One extension with its revisions.
+/// One extension with its revisions; or one revision, where no extension has that name.
 fn one(
     arguments: &Status,
     cluster: &Cluster,
     name: &str,
     out: &mut impl Write,
 ) -> anyhow::Result<bool> {
-    let (extension, sets) = cluster.extension(name)?;
+    let (extension, sets) = match cluster.extension(name) {
+        Ok(found) => found,
+        Err(error) => {
+            let sets = cluster.sets().unwrap_or_default();
+            let set = sets.into_iter().find(|set| set.name_any() == name);
+            return revision(arguments, cluster, &set.ok_or(error)?, out);
+        }
+    };
     let overview = overview::extension(&extension);
     let mut revisions = Vec::new();
     for revision in revisions_of(&sets, &owner(&extension)).iter().rev() {
         let Some(set) = sets.iter().find(|set| set.name_any() == revision.name) else {
             continue;
         };
-        let objects = if set.spec.lifecycle_state == LifecycleState::Archived {
-            Ok(Vec::new())
-        } else {
-            let namespace = arguments.system_namespace.as_str();
-            let surveyed =
-                cluster.ask(|client| async move { survey(&client, namespace, set).await });
-            surveyed.map_err(|error| chain(&error))
-        };
-        revisions.push(Surveys {
-            set: set.clone(),
-            overview: overview::revision(set),
-            objects,
-        });
+        revisions.push(surveys(arguments, cluster, set));
     }
     let is_well = is_well(&overview);
     let written = match arguments.output {
@@ -360,6 +355,38 @@ fn one(
     };
     written.context("cannot write the answer")?;
     Ok(is_well)
+}
+
+/// One revision with its objects.
+fn revision(
+    arguments: &Status,
+    cluster: &Cluster,
+    set: &ClusterObjectSet,
+    out: &mut impl Write,
+) -> anyhow::Result<bool> {
+    let revision = surveys(arguments, cluster, set);
+    let written = match arguments.output {
+        Output::Json => print_json(&revision_json(&revision), out),
+        Output::Text => print_revision(&revision, out),
+    };
+    written.context("cannot write the answer")?;
+    Ok(is_well(&revision.overview))
+}
+
+/// Looks at the objects of a revision, as far as it has any.
+fn surveys(arguments: &Status, cluster: &Cluster, set: &ClusterObjectSet) -> Surveys {
+    let objects = if set.spec.lifecycle_state == LifecycleState::Archived {
+        Ok(Vec::new())
+    } else {
+        let namespace = arguments.system_namespace.as_str();
+        let surveyed = cluster.ask(|client| async move { survey(&client, namespace, set).await });
+        surveyed.map_err(|error| chain(&error))
+    };
+    Surveys {
+        set: set.clone(),
+        overview: overview::revision(set),
+        objects,
+    }
 }
 
 fn print_one(
@@ -384,36 +411,42 @@ fn print_one(
     }
     writeln!(out)?;
     explain("extension", overview, out)?;
-    for Surveys {
+    for revision in revisions {
+        writeln!(out)?;
+        print_revision(revision, out)?;
+    }
+    Ok(())
+}
+
+fn print_revision(revision: &Surveys, out: &mut impl Write) -> io::Result<()> {
+    let Surveys {
         set,
         overview,
         objects,
-    } in revisions
-    {
-        writeln!(out, "\nrevision {}: {}", set.name_any(), overview.state)?;
-        for line in overview.why.lines() {
-            writeln!(out, "  {line}")?;
-        }
-        match objects {
-            Err(why) => writeln!(out, "  its objects cannot be told: {why}")?,
-            Ok(objects) if objects.is_empty() => {}
-            Ok(objects) => {
-                let rows = objects.iter().map(|object| {
-                    let (state, why) = words(&object.state);
-                    [
-                        object.phase.clone(),
-                        object.key.gvk.kind.clone(),
-                        object.key.namespace.clone(),
-                        object.key.name.clone(),
-                        if why.is_empty() {
-                            state.to_owned()
-                        } else {
-                            format!("{state}: {why}")
-                        },
-                    ]
-                });
-                table(["PHASE", "KIND", "NAMESPACE", "NAME", "STATE"], rows, out)?;
-            }
+    } = revision;
+    writeln!(out, "revision {}: {}", set.name_any(), overview.state)?;
+    for line in overview.why.lines() {
+        writeln!(out, "  {line}")?;
+    }
+    match objects {
+        Err(why) => writeln!(out, "  its objects cannot be told: {why}")?,
+        Ok(objects) if objects.is_empty() => {}
+        Ok(objects) => {
+            let rows = objects.iter().map(|object| {
+                let (state, why) = words(&object.state);
+                [
+                    object.phase.clone(),
+                    object.key.gvk.kind.clone(),
+                    object.key.namespace.clone(),
+                    object.key.name.clone(),
+                    if why.is_empty() {
+                        state.to_owned()
+                    } else {
+                        format!("{state}: {why}")
+                    },
+                ]
+            });
+            table(["PHASE", "KIND", "NAMESPACE", "NAME", "STATE"], rows, out)?;
         }
     }
     Ok(())
