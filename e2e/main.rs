@@ -170,6 +170,10 @@ const STORIES: &[Story] = &[
         recover::what_oxolm_may_not_watch_is_kept_up
     ),
     story!(
+        "recover::what_somebody_else_wrote_is_put_right",
+        recover::what_somebody_else_wrote_is_put_right
+    ),
+    story!(
         "recover::what_the_server_does_not_know_is_left_out",
         recover::what_the_server_does_not_know_is_left_out
     ),

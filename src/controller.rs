@@ -16,3 +16,4 @@ pub mod pull_secrets;
 pub mod queue;
 pub mod report;
 pub mod wiring;
+pub mod written;

@@ -17,6 +17,7 @@
 pub mod accounts;
 mod bindings;
 pub mod connection;
+pub mod fence;
 pub mod impersonation;
 pub mod reach;
 pub mod request;

@@ -44,8 +44,10 @@ use crate::controller::metrics::{Controller, Metrics};
 use crate::controller::queue::{self, Listener, Work};
 use crate::controller::report::Reporter;
 use crate::controller::wiring::Queues;
+use crate::controller::written::Written;
 use crate::controller::{cluster_catalog, cluster_operator, pull_secrets};
 use crate::identity::connection::{Requests, connect};
+use crate::identity::fence::Fence;
 use crate::identity::reach;
 use crate::runtime::arguments::RunArguments;
 use crate::runtime::health::Readiness;
@@ -108,11 +110,14 @@ pub async fn run(arguments: RunArguments) -> Result<(), RunError> {
         }
     });
     let requests = Requests::default();
-    let client = connect(config, &requests).map_err(|error| RunError::Config(error.into()))?;
+    let fence = Fence::default();
+    let client = connect(config, &requests, &fence);
+    let client = client.map_err(|error| RunError::Config(error.into()))?;
     gate::check_server(&client).await?;
     info!(version = env!("CARGO_PKG_VERSION"), namespace, "starting");
     let origin = Origin {
         client,
+        fence,
         requests,
         namespace,
         readiness,
@@ -142,6 +147,7 @@ async fn config(kubeconfig: Option<&Path>) -> Result<Config, RunError> {
 /// What there is before anything runs.
 struct Origin {
     client: Client,
+    fence: Fence,
     requests: Requests,
     namespace: String,
     readiness: Readiness,
@@ -151,6 +157,7 @@ struct Origin {
 /// What every replica runs.
 struct Parts {
     client: Client,
+    fence: Fence,
     namespace: String,
     instance: String,
     stop: CancellationToken,
@@ -186,6 +193,7 @@ impl Parts {
     ) -> Result<(Self, JoinHandle<()>), RunError> {
         let Origin {
             client,
+            fence,
             requests,
             namespace,
             readiness,
@@ -207,6 +215,7 @@ impl Parts {
             catalogs: catalog_queue,
             extensions: extension_queue,
             sets: set_queue,
+            written: Written::default(),
         };
         let instance = instance();
         let extensions: Arc<OnceLock<Informer<ClusterExtension>>> = Arc::default();
@@ -345,6 +354,7 @@ impl Parts {
         };
         let parts = Self {
             client,
+            fence,
             namespace,
             instance,
             stop,

@@ -51,12 +51,13 @@ use crate::controller::informer::Informer;
 use crate::controller::next::Next;
 use crate::controller::queue::Queue;
 use crate::controller::report::{Reporter, unwritten};
+use crate::controller::written::Written;
 use crate::error::{Disposition, Failure};
 use crate::fetch::Fetcher;
 use crate::identity::accounts::Accounts;
 use crate::identity::{Identity, IdentityError};
 use crate::render::Provider;
-use crate::resolve::{MajorUpgrades, ResolvedBundle, Target};
+use crate::resolve::{MajorUpgrades, Query, ResolveError, ResolvedBundle, Target};
 use crate::revision::{self, Account, BundleIdentity, Revision};
 use crate::serve::Served;
 use crate::status::cluster_extension::{Outcome, Warning, cluster_extension};
@@ -99,6 +100,8 @@ pub struct Context {
     pub certificates: Option<Provider>,
     /// Wakes extensions.
     pub queue: Queue,
+    /// The statuses that were written.
+    pub written: Written,
     /// What is known of each extension beside its objects.
     pub memory: Memory,
     /// The cluster's version, where it is `OpenShift`.
@@ -251,7 +254,11 @@ async fn go(
         installed,
         bundle,
     };
-    let rolled_out = wish.roll_out(ctx, &mut warnings).await;
+    let rolled_out = if goes_on(&wish, &target, &query) {
+        Ok(None)
+    } else {
+        wish.roll_out(ctx, &mut warnings).await
+    };
     *told = wish.extension;
     // Read again: a revision may have been created, and its object is in the answer of the API server, not in the cache.
     match (target, rolled_out) {
@@ -276,6 +283,22 @@ async fn go(
             warnings,
         },
     }
+}
+
+/// Whether a rollout to another bundle is left to go on although that bundle is not chosen any more, because none is:
+/// catalogs that cannot be read or are gone take nothing back. Whoever asks for the installed version does.
+fn goes_on(wish: &Wish, target: &Result<Target, ResolveError>, query: &Query) -> bool {
+    let nothing_chosen = !matches!(target, Ok(Target::Bundle(_)));
+    let is_on_its_way = |newest: &Revision| {
+        let to = |bundle: &BundleIdentity| (bundle.name.clone(), bundle.version.clone());
+        newest.is_active()
+            && !newest.is_succeeded
+            && wish.installed.as_ref().map(to) != Some(to(&newest.bundle))
+    };
+    let installed = wish.installed.as_ref().map(|bundle| &bundle.version);
+    nothing_chosen
+        && Some(&query.version) != installed
+        && wish.revisions.last().is_some_and(is_on_its_way)
 }
 
 /// What of the extension keeps `OpenShift` from its next minor version.

@@ -34,6 +34,7 @@ use crate::apply::watch::DriftWatches;
 use crate::controller::informer::Informer;
 use crate::controller::next::Next;
 use crate::controller::report::Reporter;
+use crate::controller::written::Written;
 use crate::error::{Disposition, chain};
 use crate::identity::Identity;
 use crate::identity::request::{self, path};
@@ -83,6 +84,8 @@ pub struct Context {
     pub handover: Arc<Handover>,
     /// How the last pass left things.
     pub memory: Memory,
+    /// The statuses that were written.
+    pub written: Written,
     /// The namespace that oxolm runs in, which holds the Secrets of revisions.
     pub system_namespace: String,
     /// What happens to CRDs that are no longer wanted, unless the extension says otherwise.
@@ -162,6 +165,7 @@ async fn report(
     status: ClusterObjectSetStatus,
 ) -> Result<(), ReportError> {
     let before = set.status.clone().unwrap_or_default();
+    ctx.written.note(set, &status);
     if before != status && !step.is_gone {
         let url = path(GROUP, VERSION, None, PLURAL);
         let manager = keys::FIELD_MANAGER_REVISIONS;

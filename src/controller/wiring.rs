@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use kube::Resource;
 use kube::ResourceExt;
+use serde::Serialize;
 
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
 use crate::controller::cluster_object_set::account::is_orphan;
 use crate::controller::informer::{Change, Informer};
 use crate::controller::queue::Queue;
+use crate::controller::written::Written;
 use crate::identity::accounts;
 use crate::revision::Account;
 
@@ -21,6 +23,8 @@ pub struct Queues {
     pub extensions: Queue,
     /// `ClusterObjectSet`s.
     pub sets: Queue,
+    /// The statuses that come back.
+    pub written: Written,
 }
 
 impl Queues {
@@ -45,19 +49,24 @@ impl Queues {
         }
     }
 
-    /// An extension changed: it is looked at, unless only its status did.
+    /// An extension changed: it is looked at, unless that is what we wrote into its status.
     pub fn extension_changed(&self, change: &Change<ClusterExtension>) {
         match change {
             Change::Applied {
                 old: Some(old),
                 new,
-            } if is_echo(old, new) => {}
+            } if is_all_but_status_same(old, new)
+                && self.is_ours(new.as_ref(), new.status.as_ref()) => {}
             Change::Applied { new, .. } => self.extensions.wake(&new.name_any()),
-            Change::Deleted { .. } => {}
+            Change::Deleted { old } => self.written.forget(old.as_ref()),
         }
     }
 
-    /// A revision changed: it is looked at, unless only its status did; and the extension that owns it is.
+    fn is_ours<K: Resource>(&self, object: &K, status: Option<&impl Serialize>) -> bool {
+        status.is_some_and(|status| self.written.is_ours(object, status))
+    }
+
+    /// A revision changed: it is looked at, unless that is what we wrote into its status; and the extension that owns it is.
     pub fn set_changed(&self, change: &Change<ClusterObjectSet>) {
         let set: &Arc<ClusterObjectSet> = match change {
             Change::Applied { new, .. } => new,
@@ -67,9 +76,17 @@ impl Queues {
             Change::Applied {
                 old: Some(old),
                 new,
-            } if is_set_echo(old, new) => {}
+            } if is_all_but_set_status_same(old, new) => {
+                if !self.is_ours(new.as_ref(), new.status.as_ref()) {
+                    self.sets.wake(&new.name_any());
+                    if has_succeeded(old) && !has_succeeded(new) {
+                        // Somebody said that nothing is installed. The extension is told what the revision finds.
+                        return;
+                    }
+                }
+            }
             Change::Applied { new, .. } => self.sets.wake(&new.name_any()),
-            Change::Deleted { .. } => {}
+            Change::Deleted { old } => self.written.forget(old.as_ref()),
         }
         for owner in set
             .owner_references()
@@ -198,13 +215,18 @@ fn selection_differs(old: &ClusterCatalog, new: &ClusterCatalog) -> bool {
         || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
 }
 
-/// Only the status differs, and it is still there: what we wrote ourselves.
-fn is_echo(old: &ClusterExtension, new: &ClusterExtension) -> bool {
-    new.status.is_some() && metadata_is_same(old, new) && old.spec == new.spec
+fn is_all_but_status_same(old: &ClusterExtension, new: &ClusterExtension) -> bool {
+    metadata_is_same(old, new) && old.spec == new.spec
 }
 
-fn is_set_echo(old: &ClusterObjectSet, new: &ClusterObjectSet) -> bool {
-    new.status.is_some() && metadata_is_same(old, new) && old.spec == new.spec
+fn is_all_but_set_status_same(old: &ClusterObjectSet, new: &ClusterObjectSet) -> bool {
+    metadata_is_same(old, new) && old.spec == new.spec
+}
+
+fn has_succeeded(set: &ClusterObjectSet) -> bool {
+    use crate::api::condition::{ConditionType, is_true};
+    let status = set.status.as_ref();
+    status.is_some_and(|status| is_true(&status.conditions, ConditionType::Succeeded))
 }
 
 pub(super) fn metadata_is_same<K: Resource>(old: &K, new: &K) -> bool {

@@ -19,6 +19,7 @@ use prometheus_client::registry::Registry;
 use tower::retry::Retry;
 use tower::{BoxError, service_fn};
 
+use crate::identity::fence::Fence;
 use crate::metrics::REST_REQUESTS;
 
 /// How often a request is repeated that the server had no time for.
@@ -52,11 +53,15 @@ impl Requests {
 /// The label of requests that got no answer, as in client-go.
 const NO_ANSWER: &str = "<error>";
 
-/// A client of the API server that `config` names, whose requests are counted.
+/// A client of the API server that `config` names, whose requests are counted, and which writes only within `fence`.
 ///
 /// # Errors
 /// When the configuration cannot be used.
-pub fn connect(mut config: Config, requests: &Requests) -> Result<Client, kube::Error> {
+pub fn connect(
+    mut config: Config,
+    requests: &Requests,
+    fence: &Fence,
+) -> Result<Client, kube::Error> {
     config.default_retry = false;
     let policy = RetryPolicy::new(FIRST_PAUSE, LONGEST_PAUSE, RETRIES, false)
         .map_err(|error| kube::Error::Service(error.into()))?;
@@ -64,11 +69,13 @@ pub fn connect(mut config: Config, requests: &Requests) -> Result<Client, kube::
     let host = config.cluster_url.authority();
     let host: Arc<str> = host.map_or("", |host| host.as_str()).into();
     let base = Client::try_from(config)?;
-    let requests = requests.clone();
+    let (requests, fence) = (requests.clone(), fence.clone());
     let once = service_fn(move |request: http::Request<Body>| {
         let (base, requests, host) = (base.clone(), requests.clone(), host.clone());
         let method = request.method().clone();
+        let admitted = fence.admit(&method, request.uri());
         async move {
+            admitted?;
             let answer = base.send(request).await;
             let code = match &answer {
                 Ok(response) => response.status().as_str().to_owned().into(),
@@ -117,11 +124,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_comes_too_late_is_not_sent() {
+        let (config, asked) = busy_server().await;
+        let fence = Fence::default();
+        let client = connect(config, &Requests::default(), &fence).unwrap();
+        fence.hold(Duration::ZERO);
+        let post = http::Request::post("/api/v1/namespaces").body(Vec::new());
+        let answer = client.request_text(post.unwrap()).await;
+        let told = crate::error::chain(&answer.unwrap_err());
+        assert!(told.contains("nothing is written"), "{told}");
+        assert_eq!(asked.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
     async fn who_is_sent_away_for_an_hour_holds_nobody_up() {
         let (config, asked) = busy_server().await;
         let host = config.cluster_url.authority().unwrap().to_string();
         let requests = Requests::default();
-        let client = connect(config, &requests).unwrap();
+        let client = connect(config, &requests, &Fence::default()).unwrap();
         let namespaces = path("", "v1", None, "namespaces");
         let answer = get(&client, &namespaces, "n");
         let answer = tokio::time::timeout(Duration::from_secs(30), answer).await;

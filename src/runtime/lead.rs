@@ -44,7 +44,8 @@ const RIVAL_PERIOD: Duration = Duration::from_mins(1);
 impl Parts {
     /// Waits until this replica may lead, leads until told to stop, and gives the lease back.
     pub(super) async fn lead(self, arguments: &RunArguments) -> Result<(), RunError> {
-        let seat = Seat::new(self.client.clone(), &self.namespace, &self.instance);
+        let (client, fence) = (self.client.clone(), self.fence.clone());
+        let seat = Seat::new(client, &self.namespace, &self.instance, fence);
         if !self.may_write(arguments).await? {
             return Ok(());
         }
@@ -207,6 +208,7 @@ impl Parts {
             preflight: preflight.clone(),
             handover: handover.clone(),
             memory: cluster_object_set::memory::Memory::default(),
+            written: queues.written.clone(),
             system_namespace: self.namespace.clone(),
             crd_deletion: arguments.crd_deletion.into(),
             reread: arguments.reread_period,
@@ -228,6 +230,7 @@ impl Parts {
             major_upgrades: arguments.major_upgrades.into(),
             certificates: arguments.webhook_certificates.into(),
             queue: queues.extensions.clone(),
+            written: queues.written.clone(),
             memory: cluster_extension::Memory::default(),
             openshift: known.clone(),
         });

@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::api::keys;
+use crate::identity::fence::Fence;
 
 /// How long a lease holds without a renewal.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
@@ -42,6 +43,8 @@ pub const RENEW_PERIOD: Duration = Duration::from_secs(3);
 /// The time after which a renewal that failed is tried again, and between two looks of who waits where the lease cannot be
 /// watched.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// How long after a renewal is written: by then nobody else can lead, and what is on its way has a second to arrive.
+const WRITES: Duration = LEASE_DURATION.saturating_sub(Duration::from_secs(1));
 /// How every identity of ours begins; whoever holds the lease with another one is another controller.
 pub const IDENTITY_PREFIX: &str = "oxolm_";
 
@@ -53,6 +56,8 @@ const CONFLICT: u16 = 409;
 pub struct Seat {
     api: Api<Lease>,
     identity: String,
+    /// Which writes are in time.
+    fence: Fence,
 }
 
 /// The lease while it is ours.
@@ -120,13 +125,19 @@ fn is_free(spec: &LeaseSpec, identity: &str, unchanged_for: Duration) -> bool {
 
 impl Seat {
     /// The seat in `namespace`, for a process that calls itself `name` (a Pod's or host's).
-    pub fn new(client: Client, namespace: &str, name: &str) -> Self {
+    pub fn new(client: Client, namespace: &str, name: &str, fence: Fence) -> Self {
         let nonce = Timestamp::now().as_nanosecond();
         let identity = format!("{IDENTITY_PREFIX}{name}_{nonce:x}_{}", std::process::id());
         Self {
             api: Api::namespaced(client, namespace),
             identity,
+            fence,
         }
+    }
+
+    /// The lease is ours since somebody asked at `since`.
+    fn held(&self, since: Instant) {
+        self.fence.hold(WRITES.saturating_sub(since.elapsed()));
     }
 
     /// Waits until this process leads. None when `stop` came first.
@@ -140,6 +151,7 @@ impl Seat {
             let next = match attempt.await {
                 Ok(Ok(Attempt::Ours(lease))) => {
                     info!(identity = self.identity, "leading");
+                    self.held(since);
                     return Some(Term {
                         since,
                         lease: *lease,
@@ -249,6 +261,7 @@ impl Seat {
             match tokio::time::timeout_at(lost, self.renewal(known.take())).await {
                 Ok(Ok(Attempt::Ours(lease))) => {
                     (renewed, known) = (asked, Some(*lease));
+                    self.held(asked);
                     again = asked + RENEW_PERIOD;
                     debug!("renewed the lease");
                     continue;

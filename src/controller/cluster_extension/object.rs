@@ -67,6 +67,7 @@ pub(super) async fn report(
     status: &ClusterExtensionStatus,
     ctx: &Context,
 ) -> Result<(), kube::Error> {
+    ctx.written.note(extension, status);
     if extension.status.as_ref() == Some(status) {
         return Ok(());
     }

@@ -63,6 +63,7 @@ impl Fixture {
             major_upgrades: MajorUpgrades::default(),
             certificates: None,
             queue,
+            written: Written::default(),
             memory: Memory::default(),
             openshift: Arc::default(),
             client,
@@ -133,4 +134,70 @@ async fn what_is_gone_already_is_gone() {
     it.server.remove(&it.stored().unwrap());
     assert_eq!(it.pass(seen).await, Next::OnChange);
     assert_eq!(it.stored(), None);
+}
+
+/// A revision of the extension with UID `e`.
+fn revision(number: i64, version: &str, is_succeeded: bool) -> Value {
+    let succeeded = if is_succeeded { "True" } else { "False" };
+    json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {
+            "name": format!("e-{number}"),
+            "annotations": {
+                keys::BUNDLE_NAME: format!("p.v{version}"), keys::BUNDLE_VERSION: version, keys::PACKAGE_NAME: "p",
+                keys::BUNDLE_REFERENCE: format!("127.0.0.1:1/p:v{version}"), keys::CATALOG: "c",
+                keys::SERVICE_ACCOUNT_NAME: "s", keys::SERVICE_ACCOUNT_NAMESPACE: "n",
+            },
+            "ownerReferences": [{"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "name": "e",
+                "uid": "e", "controller": true}],
+        },
+        "spec": {"revision": number, "lifecycleState": "Active", "collisionProtection": "Prevent", "phases": []},
+        "status": {"conditions": [{"type": "Succeeded", "status": succeeded, "reason": "Succeeded", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+    })
+}
+
+/// No catalog is there, or one that cannot be read: an upgrade that is on its way goes on, unless somebody asks for what is
+/// installed.
+#[tokio::test]
+async fn a_rollout_is_taken_back_by_nobody_but_its_owner() {
+    for (version, is_unreadable, goes_on) in [
+        (None, false, true),
+        (None, true, true),
+        (Some("7.7.7"), true, true),
+        (Some("1.0.0"), false, false),
+    ] {
+        let it = Fixture::new().await;
+        it.server
+            .add(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}));
+        it.server.add(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": "n"}}));
+        let mut catalog = json!({"packageName": "p"});
+        if let Some(version) = version {
+            catalog["version"] = json!(version);
+        }
+        it.server.add(&json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+            "metadata": {"name": "e", "uid": "e", "generation": 1, "finalizers": [keys::FINALIZER_UNINSTALL]},
+            "spec": {"namespace": "n", "serviceAccount": {"name": "s"},
+                "source": {"sourceType": "Catalog", "catalog": catalog}},
+        }));
+        if is_unreadable {
+            it.server.add(&json!({
+                "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": "broken"},
+                "spec": {"priority": 10, "source": {"type": "Image", "image": {"ref": "127.0.0.1:1/typo:v1"}}},
+            }));
+        }
+        it.server.add(&revision(1, "1.0.0", true));
+        it.server.add(&revision(2, "1.1.0", false));
+        while it.ctx.sets.all().len() < 2 || is_unreadable && it.ctx.catalogs.all().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        it.pass(it.seen()).await;
+        let status = it.stored().unwrap()["status"].to_string();
+        // What would be rolled out is read from its image first.
+        let is_read =
+            status.contains("error for resolved bundle") || status.contains("p.v1.0.0\\\"");
+        println!("{version:?} {is_unreadable} {status}");
+        assert_eq!(is_read, !goes_on, "{version:?} {is_unreadable}: {status}");
+    }
 }

@@ -170,6 +170,7 @@ impl Cluster {
             preflight: Arc::default(),
             handover: Arc::default(),
             memory: Memory::default(),
+            written: Written::default(),
             system_namespace: SYSTEM.into(),
             crd_deletion: CrdDeletion::default(),
             reread: REREAD,

@@ -45,7 +45,7 @@ fn only_a_change_of_holder_or_renewal_restarts_our_clock() {
 }
 
 fn seat(server: &ApiServer, wire: &Wire, name: &str) -> Seat {
-    Seat::new(server.client_over(wire), "system", name)
+    Seat::new(server.client_over(wire), "system", name, Fence::default())
 }
 
 fn server() -> ApiServer {
