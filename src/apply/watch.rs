@@ -39,6 +39,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use self::task::{State, Watch, trigger};
+use crate::api::keys;
 use crate::api::object::{Gvk, ObjectKey};
 use crate::preflight::permissions::Resource;
 use crate::revision::Account;
@@ -75,6 +76,8 @@ pub struct Seen {
     pub controller: Option<String>,
     /// The revisions among its owners: UID (empty for a CRD) and name.
     pub revisions: Vec<(String, String)>,
+    /// Whether it carries the label that watches go by.
+    pub is_labelled: bool,
 }
 
 impl Seen {
@@ -98,6 +101,11 @@ impl Seen {
             own: own_fields(metadata),
             controller: controller_of(metadata).map(|owner| owner.uid.clone()),
             revisions,
+            is_labelled: metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(keys::MANAGED_BY))
+                .is_some_and(|value| value == keys::MANAGED_BY_OLM),
         }
     }
 
@@ -134,6 +142,8 @@ pub enum Watcher {
     Undecided,
     /// Nobody.
     Nobody,
+    /// Nobody, since somebody takes our label from it as soon as it is written: an admission policy, for instance.
+    Unlabelled,
 }
 
 /// Who watches where the controller may not.
@@ -285,18 +295,24 @@ impl DriftWatches {
         if !state.is_synced() {
             return View::NotYet;
         }
-        state
-            .seen(key)
-            .map_or(View::Absent, |seen| View::Present(seen.clone()))
+        match state.seen(key) {
+            Some(seen) if seen.is_labelled => View::Present(seen.clone()),
+            Some(_unseen) => View::Unwatched,
+            None => View::Absent,
+        }
     }
 
     /// Who sees the changes of an object of a revision of `account`.
     pub fn watcher(&self, key: &ObjectKey, account: &Account) -> Watcher {
         let kinds = lock(&self.kinds);
         let seeing = seeing(&kinds, key, account);
-        seeing.map_or(Watcher::Nobody, |(watcher, kind)| match watcher {
-            Watcher::Account if !lock(&kind.state).is_synced() => Watcher::Undecided,
-            watcher => watcher,
+        seeing.map_or(Watcher::Nobody, |(watcher, kind)| {
+            let state = lock(&kind.state);
+            match watcher {
+                _ if state.seen(key).is_some_and(|seen| !seen.is_labelled) => Watcher::Unlabelled,
+                Watcher::Account if !state.is_synced() => Watcher::Undecided,
+                watcher => watcher,
+            }
         })
     }
 

@@ -381,9 +381,27 @@ fn an_older_state_is_told_from_a_newer_one() {
         own: None,
         controller: None,
         revisions: Vec::new(),
+        is_labelled: true,
     };
     assert!(at("u", "9").is_older_than(&at("u", "10")));
     assert!(!at("u", "10").is_older_than(&at("u", "9")));
     assert!(!at("u", "x").is_older_than(&at("u", "y")));
     assert!(!at("u", "1").is_older_than(&at("v", "2")));
+}
+
+/// An admission policy may take our label away as soon as it is written: then no watch tells of the object.
+#[tokio::test]
+async fn what_has_not_our_label_is_not_watched() {
+    let server = ApiServer::new();
+    let (watches, _triggers) = DriftWatches::new(server.client());
+    ensure(&server, &watches, false);
+    let mut object = config_map("a", "e-1");
+    object["metadata"]["labels"] = json!({keys::MANAGED_BY: "corp"});
+    let ours = server.add(&object);
+    watches.note(&key(), &account(), &seen(&ours));
+    while watches.view(&key(), &account()) == View::NotYet {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(watches.view(&key(), &account()), View::Unwatched);
+    assert_eq!(watches.watcher(&key(), &account()), Watcher::Unlabelled);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Work;
 use crate::api::condition::Reason;
+use crate::api::keys;
 use crate::api::object::ObjectKey;
 use crate::apply::certificates::Certified;
 use crate::apply::phases::Left;
@@ -30,13 +31,15 @@ impl Work<'_> {
         let mut kinds: BTreeMap<Watcher, BTreeSet<String>> = BTreeMap::new();
         for key in entry.remembered.left.keys() {
             let watcher = self.ctx.watches.watcher(key, &self.account);
-            kinds
-                .entry(watcher)
-                .or_default()
-                .insert(key.gvk.to_string());
+            let what = match watcher {
+                Watcher::Unlabelled => key.to_string(),
+                _ => key.gvk.to_string(),
+            };
+            kinds.entry(watcher).or_default().insert(what);
         }
         entry.account = Some(self.account.clone());
-        entry.is_unwatched = kinds.contains_key(&Watcher::Nobody);
+        let unseen = [Watcher::Nobody, Watcher::Unlabelled];
+        entry.is_unwatched = unseen.iter().any(|watcher| kinds.contains_key(watcher));
         let told = [
             Reason::NotWatched,
             Reason::WatchedAsAccount,
@@ -68,6 +71,16 @@ impl Work<'_> {
                     "Changes of {kinds} are not watched: they are looked for every {} as service account {account}, which may \
                      not list and watch them.",
                     period(self.ctx.reread)
+                ),
+            ),
+            Watcher::Unlabelled => (
+                Reason::NotWatched,
+                format!(
+                    "Changes of {kinds} are looked for every {} only: something takes the label {}={} from what is applied, \
+                     an admission policy perhaps.",
+                    period(self.ctx.reread),
+                    keys::MANAGED_BY,
+                    keys::MANAGED_BY_OLM
                 ),
             ),
         };
