@@ -10,6 +10,8 @@ use crate::revision::rollout::Collision;
 pub enum Remedy {
     /// It can be taken over, if whoever decides says so with one of these values.
     TakeOver(&'static str),
+    /// A CRD that its owner left: nobody minds when it is taken over, and what is stored of it would go if it were deleted.
+    Inherit,
     /// Nobody controls it, and it has the mark of a revision: with that it is never taken over, and without it perhaps
     /// with this value only.
     Unmark(Option<&'static str>),
@@ -29,9 +31,7 @@ impl Remedy {
                 Self::Unmark(Some("unowned"))
             }
             (Conflict::Nobody, _) if collision.is_marked => Self::Unmark(None),
-            (Conflict::FormerCrdOwner(_), CollisionProtection::Prevent) => {
-                Self::TakeOver("unowned or all")
-            }
+            (Conflict::FormerCrdOwner(_), CollisionProtection::Prevent) => Self::Inherit,
             (_, CollisionProtection::Prevent) => {
                 Self::TakeOver("unowned (objects without owner) or all")
             }
@@ -47,6 +47,12 @@ impl Remedy {
     pub fn told(&self, extension: &str) -> String {
         match self {
             Self::TakeOver(values) => format!("delete them, or {}", take_over(extension, values)),
+            Self::Inherit if extension.is_empty() => take_over(extension, ""),
+            Self::Inherit => format!(
+                "let ClusterExtension {extension} take over what was left, with all that is stored of it: kubectl annotate \
+                 clusterextension {extension} {}=unowned",
+                keys::ADOPT
+            ),
             Self::Unmark(values) => {
                 let unmark = format!(
                     "delete those without owner that have annotation {} of an earlier revision, or remove it from them",
@@ -77,4 +83,49 @@ fn take_over(extension: &str, values: &str) -> String {
     }
     let adopt = keys::ADOPT;
     format!("let ClusterExtension {extension} take them over: annotate it with {adopt} {values}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::object::{Gvk, ObjectKey};
+    use crate::revision::collision::CrdOwner;
+
+    #[test]
+    fn what_holds_resources_is_not_to_be_deleted() {
+        let collision = |conflict, protection| Collision {
+            phase: 0,
+            key: ObjectKey {
+                gvk: Gvk::crd(),
+                namespace: String::new(),
+                name: "things.g".to_owned(),
+            },
+            conflict,
+            is_marked: true,
+            protection,
+        };
+        let left = collision(
+            Conflict::FormerCrdOwner(CrdOwner::default()),
+            CollisionProtection::Prevent,
+        );
+        assert_eq!(
+            Remedy::of(&left).told("e"),
+            "let ClusterExtension e take over what was left, with all that is stored of it: kubectl annotate clusterextension e \
+             oxolm.dev/adopt=unowned"
+        );
+        assert!(
+            Remedy::of(&left)
+                .told("")
+                .contains("another ClusterObjectSet")
+        );
+        let taken = collision(
+            Conflict::CrdOwner(CrdOwner::default()),
+            CollisionProtection::None,
+        );
+        assert!(
+            Remedy::of(&taken)
+                .told("e")
+                .contains("leave them out of one of both")
+        );
+    }
 }

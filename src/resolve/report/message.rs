@@ -235,6 +235,15 @@ fn no_package(view: &View<'_>) -> String {
             listed(&unavailable)
         ));
     }
+    let unread = view.unavailable.iter();
+    let unread = unread.filter(|catalog| matches!(catalog.content, Content::Unreadable(_)));
+    let unread: Vec<&str> = unread.map(|catalog| catalog.name.as_str()).collect();
+    if !unread.is_empty() {
+        parts.push(format!(
+            "catalogs that are Unavailable are not asked: {}",
+            listed(&unread)
+        ));
+    }
     parts.push("check the name and the catalogs".to_owned());
     parts.join("; ")
 }

@@ -132,6 +132,16 @@ fn it_does_not_exist() {
         "PackageNotFound",
         r#"package "p" does not exist in the selected catalogs [b]; Unavailable catalogs have it: [a]; check the name and the catalogs"#,
     );
+    let unread = Catalog {
+        availability: Availability::Unavailable,
+        ..catalog("a", Content::Unreadable("it is not served".to_owned()))
+    };
+    check(
+        &query(),
+        &[catalog("b", Content::NoSuchPackage), unread],
+        "PackageNotFound",
+        r#"package "p" does not exist in the selected catalogs [b]; catalogs that are Unavailable are not asked: [a]; check the name and the catalogs"#,
+    );
     check(
         &Query {
             selector,
