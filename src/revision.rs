@@ -5,6 +5,7 @@
 //! itself, so a pass that changes nothing asks the API server nothing. Differs from the reference, which finds out
 //! by a server-side apply of immutable fields.
 
+pub mod altered;
 pub mod certificates;
 pub mod collision;
 pub mod compare;

@@ -152,6 +152,9 @@ async fn tell(
             shape(extension, ConditionType::Installed) == "True/Succeeded" || is_invalid(extension)
         })
         .await?;
+    // Nothing changes what is applied here; a value that the API server only writes in another way is no change.
+    let warnings = message(&told, ConditionType::Warnings);
+    ensure!(!warnings.contains("changes what is applied"), "{warnings}");
     stage.uninstall().await?;
     just_what_was_announced_is_left(&stage, &comment).await?;
     stage.delete(&as_text(&roles)).await?;

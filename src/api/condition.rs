@@ -182,6 +182,8 @@ words! {
         WatchedAsAccount,
         /// The API server does not know some fields of what is installed.
         UnknownFields,
+        /// Admission changed what is installed on its way into the cluster.
+        ChangedOnTheWay,
         /// An annotation of ours that says nothing.
         UnknownAnnotation,
         /// More than one kind of warning.

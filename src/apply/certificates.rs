@@ -25,7 +25,7 @@ use self::x509::{Authority, Made, authorities, make};
 use crate::api::keys;
 use crate::api::object::ObjectKey;
 use crate::apply::content::{Content, Read, ReadObjects};
-use crate::apply::objects::{ObjectError, Objects, Step, metadata_of};
+use crate::apply::objects::{ObjectError, Objects, Step, is_leaving, metadata_of};
 use crate::render::serving::{Caller, trusted, trusting};
 use crate::revision::certificates::{ARRIVES, Due, Wanted, due};
 use crate::revision::collision::Standing;
@@ -150,7 +150,7 @@ impl Certificates<'_> {
         }
         for (server, standing) in &mut servers {
             let until = match standing {
-                None | Some(Standing::Own) if !is_leaving(server.live.as_ref()) => {
+                None | Some(Standing::Own) if !server.live.as_ref().is_some_and(is_leaving) => {
                     self.keep_one(content, server, &mut certified, read).await?
                 }
                 // The engine takes it over first.
@@ -282,7 +282,7 @@ impl Certificates<'_> {
             let standing = content
                 .item(&caller.key)
                 .map(|item| self.objects.standing(item, &live));
-            if standing != Some(Standing::Own) || is_leaving(Some(&live)) {
+            if standing != Some(Standing::Own) || is_leaving(&live) {
                 continue;
             }
             if let Some(told) = certified.tell(self.objects, &caller.key, &live).await? {
@@ -424,10 +424,6 @@ fn is_held(live: Option<&Value>) -> bool {
     let metadata = live.map(metadata_of).unwrap_or_default();
     let mut entries = metadata.managed_fields.iter().flatten();
     entries.any(|entry| is_apply_of(entry, keys::FIELD_MANAGER_WEBHOOK_CERTIFICATES))
-}
-
-fn is_leaving(live: Option<&Value>) -> bool {
-    live.is_some_and(|live| live.pointer("/metadata/deletionTimestamp").is_some())
 }
 
 fn later(now: Timestamp) -> Timestamp {

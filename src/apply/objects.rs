@@ -27,6 +27,7 @@ use crate::apply::discovery::Discovery;
 use crate::identity::request::{self, RequestError};
 use crate::preflight::permissions::Resource;
 use crate::revision::Account;
+use crate::revision::altered::altered;
 use crate::revision::collision::{Claim, Conflict, CrdOwner, Standing, controller_of, decide};
 use crate::revision::compare::{is_as_desired, is_own_apply};
 use crate::revision::marks::prepare;
@@ -92,6 +93,15 @@ impl Item {
     }
 }
 
+/// How an object departs from its manifest, though nothing can be done about it. Fields as `spec.a[0].b`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Departures {
+    /// What was left out, since the API server does not know it.
+    pub unknown: Vec<String>,
+    /// What was changed on its way in.
+    pub altered: Vec<String>,
+}
+
 /// What became of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kept {
@@ -101,8 +111,8 @@ pub enum Kept {
         action: Action,
         /// The object afterwards.
         object: Box<Value>,
-        /// The fields that were left out, since the API server does not know them.
-        unknown: Vec<String>,
+        /// How it departs from its manifest.
+        departures: Departures,
     },
     /// It is somebody else's.
     Collision {
@@ -205,8 +215,16 @@ impl Objects<'_> {
             match kept {
                 Ok(None) => {}
                 Ok(Some(mut kept)) => {
-                    if let Kept::Done { unknown, .. } = &mut kept {
-                        *unknown = left_out;
+                    if let Kept::Done {
+                        action,
+                        object,
+                        departures,
+                    } = &mut kept
+                    {
+                        departures.unknown = left_out;
+                        if *action != Action::Progressed && !is_leaving(object) {
+                            departures.altered = altered(&item.object, object);
+                        }
                     }
                     return Ok(kept);
                 }
@@ -287,7 +305,7 @@ impl Objects<'_> {
         Ok(claimed.map(|object| Kept::Done {
             action: Action::Created,
             object: Box::new(object),
-            unknown: Vec::new(),
+            departures: Departures::default(),
         }))
     }
 
@@ -319,7 +337,7 @@ impl Objects<'_> {
             Ok(Some(Kept::Done {
                 action,
                 object: Box::new(object),
-                unknown: Vec::new(),
+                departures: Departures::default(),
             }))
         };
         let metadata = metadata_of(&live);
@@ -462,6 +480,11 @@ pub fn metadata_of(object: &Value) -> ObjectMeta {
         .get("metadata")
         .and_then(|metadata| serde_json::from_value(metadata.clone()).ok()) // The API server's own answer.
         .unwrap_or_default()
+}
+
+/// Whether an object is on its way out.
+pub fn is_leaving(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
 fn version_of(object: &Value) -> Option<&str> {

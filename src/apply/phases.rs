@@ -22,7 +22,9 @@ use self::known::{Change, Stirred};
 use crate::api::object::ObjectKey;
 use crate::apply::certificates::{Certificates, Certified};
 use crate::apply::content::{Content, Read, ReadObjects};
-use crate::apply::objects::{Item, Kept, ObjectError, Objects, metadata_of, texts};
+use crate::apply::objects::{
+    Departures, Item, Kept, ObjectError, Objects, is_leaving, metadata_of, texts,
+};
 use crate::apply::watch::{DriftWatches, Seen};
 use crate::error::{Classify, Disposition};
 use crate::render::serving::Serving;
@@ -41,8 +43,8 @@ pub struct Left {
     pub is_progressed: bool,
     /// Whether it was available.
     pub probe: ProbeResult,
-    /// The fields that were left out, since the API server does not know them.
-    pub unknown: Vec<String>,
+    /// How it departs from its manifest.
+    pub departures: Departures,
 }
 
 /// How the objects of one revision were left by the last pass.
@@ -367,7 +369,7 @@ impl Pass<'_> {
             Kept::Done {
                 action,
                 object,
-                unknown,
+                departures,
             } => {
                 if action == Action::Adopted {
                     for owner in &owners {
@@ -375,7 +377,8 @@ impl Pass<'_> {
                     }
                 }
                 let (action, object) = self.told(item, action, object, certified).await?;
-                self.left(item.key.clone(), action, &object, unknown).await
+                self.left(item.key.clone(), action, &object, departures)
+                    .await
             }
             Kept::Collision { conflict, object } => {
                 let collision = item.colliding(phase, *conflict, &object);
@@ -392,8 +395,7 @@ impl Pass<'_> {
         object: Box<Value>,
         certified: &Certified,
     ) -> Result<(Action, Box<Value>), ObjectError> {
-        let is_leaving = object.pointer("/metadata/deletionTimestamp").is_some();
-        if action == Action::Progressed || is_leaving {
+        if action == Action::Progressed || is_leaving(&object) {
             return Ok((action, object));
         }
         let told = certified.tell(&self.objects, &item.key, &object).await?;
@@ -410,7 +412,7 @@ impl Pass<'_> {
         key: ObjectKey,
         action: Action,
         object: &Value,
-        unknown: Vec<String>,
+        departures: Departures,
     ) -> Result<(ObjectReport, Left), Failed> {
         let seen = Arc::new(Seen::of(&key.gvk, &metadata_of(object)));
         self.watches.note(&key, self.objects.account, &seen);
@@ -419,13 +421,13 @@ impl Pass<'_> {
             seen,
             is_progressed: action == Action::Progressed,
             probe: probe.clone(),
-            unknown,
+            departures,
         };
         Ok((ObjectReport { key, action, probe }, left))
     }
 
     async fn probed(&self, key: &ObjectKey, object: &Value) -> Result<ProbeResult, ObjectError> {
-        if object.pointer("/metadata/deletionTimestamp").is_some() {
+        if is_leaving(object) {
             let why = "it is being deleted".to_owned();
             return Ok(ProbeResult::Unknown(vec![why]));
         }

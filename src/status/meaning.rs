@@ -185,6 +185,10 @@ pub const fn meaning(reason: Reason) -> Meaning {
             "A manifest of the bundle has fields that the API server does not know; they are left out, the rest is installed.",
             "Tell the author of the bundle, who may have misspelt them; or the cluster is too old for them.",
         ),
+        Reason::ChangedOnTheWay => act(
+            "Fields of an object are not what its manifest says, since something changes them whenever the object is applied: a mutating admission webhook or policy.",
+            "If this is what the cluster's policies are for, nothing has to be done; otherwise take the object out of their reach.",
+        ),
         Reason::UnknownAnnotation => act(
             "An annotation of oxolm's on the extension has no effect: its name or its value is none that oxolm knows.",
             "Correct it, or take it away.",

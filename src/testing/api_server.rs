@@ -156,6 +156,13 @@ impl ApiServer {
         self.state().edit(path, change, "user");
     }
 
+    /// Merges `change` into the object at `path` whenever it is written, as a mutating admission policy does.
+    pub(crate) fn mutate(&self, path: &str, change: &Value) {
+        self.state()
+            .admission
+            .insert(path.to_owned(), change.clone());
+    }
+
     /// Replaces the status of an object.
     pub(crate) fn set_status(&self, path: &str, status: &Value) {
         self.state().set_status(path, status);

@@ -4,7 +4,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{Item, Kept, ObjectError, Objects, Step, failed, metadata_of, path, version_of};
+use super::{
+    Departures, Item, Kept, ObjectError, Objects, Step, failed, metadata_of, path, version_of,
+};
 use crate::api::keys;
 use crate::api::object::Gvk;
 use crate::identity::request::{self, Deletion, RequestError};
@@ -70,7 +72,7 @@ impl Objects<'_> {
             Ok(object) => Ok(Some(Kept::Done {
                 action: Action::Updated,
                 object: Box::new(object),
-                unknown: Vec::new(),
+                departures: Departures::default(),
             })),
             Err(error) if error.is_conflict() => Ok(None),
             Err(source) => Err(failed(&item.key, step, source)),
@@ -119,7 +121,7 @@ impl Objects<'_> {
         Ok(claimed.map(|object| Kept::Done {
             action: if is_changed { action } else { Action::Idle },
             object: Box::new(object),
-            unknown: Vec::new(),
+            departures: Departures::default(),
         }))
     }
 

@@ -59,8 +59,9 @@ impl Pass<'_> {
                 Ok((ObjectReport { key, action, probe }, left))
             }
             _ => {
-                let unknown = known.map_or_else(Vec::new, |known| known.unknown.clone());
-                self.left(key, action, object, unknown).await
+                let departures = known.map(|known| known.departures.clone());
+                self.left(key, action, object, departures.unwrap_or_default())
+                    .await
             }
         }
     }

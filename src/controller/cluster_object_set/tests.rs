@@ -24,6 +24,7 @@ use crate::testing::api_server::ApiServer;
 
 mod abandoned;
 mod accounts;
+mod altered;
 mod answered;
 mod collisions;
 mod content;

@@ -38,6 +38,8 @@ pub(super) struct State {
     pub(super) rules: BTreeMap<String, Vec<(String, Value)>>,
     pub(super) incomplete: Option<BTreeSet<String>>,
     pub(super) server_version: String,
+    /// What admission merges into each write of an object, by path.
+    pub(super) admission: BTreeMap<String, Value>,
     pub(super) faults: Option<Faults>,
     pub(super) seconds_ahead: i64,
     version: u64,
@@ -62,6 +64,7 @@ impl State {
             rules: BTreeMap::new(),
             incomplete: None,
             server_version: "v1.33.1".to_owned(),
+            admission: BTreeMap::new(),
             faults: None,
             seconds_ahead: 0,
             version: 100,

@@ -44,6 +44,7 @@ impl Work<'_> {
             Reason::NotWatched,
             Reason::WatchedAsAccount,
             Reason::UnknownFields,
+            Reason::ChangedOnTheWay,
         ];
         entry
             .warnings
@@ -52,7 +53,7 @@ impl Work<'_> {
             self.watched(watcher, &Vec::from_iter(kinds).join(", "))
         });
         entry.warnings.extend(watched);
-        entry.warnings.extend(unknown(&entry.remembered.left));
+        entry.warnings.extend(departures(&entry.remembered.left));
     }
 
     /// How it is said who sees changes of `kinds`; that it is the controller goes without saying, and what is not known yet
@@ -126,16 +127,32 @@ impl Work<'_> {
     }
 }
 
-/// What is said of fields that were left out, object by object.
-fn unknown(left: &BTreeMap<ObjectKey, Left>) -> impl Iterator<Item = Warning> {
-    let with_some = left.iter().filter(|(_, left)| !left.unknown.is_empty());
-    with_some.map(|(key, left)| Warning {
-        reason: Reason::UnknownFields,
-        sentence: format!(
-            "{key}: left out what the API server does not know: {}.",
-            left.unknown.join(", ")
-        ),
-    })
+/// What is said of fields that are not as the manifests say, object by object.
+fn departures(left: &BTreeMap<ObjectKey, Left>) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut tell = |reason, key: &ObjectKey, what: &str, fields: &[String]| {
+        if !fields.is_empty() {
+            let sentence = format!("{key}: {what}: {}.", listed(fields));
+            warnings.push(Warning { reason, sentence });
+        }
+    };
+    for (key, Left { departures, .. }) in left {
+        let what = "left out what the API server does not know";
+        tell(Reason::UnknownFields, key, what, &departures.unknown);
+        let what = "something in the cluster, an admission webhook or policy perhaps, changes what is applied";
+        tell(Reason::ChangedOnTheWay, key, what, &departures.altered);
+    }
+    warnings
+}
+
+/// The first of these fields, and how many more there are.
+fn listed(fields: &[String]) -> String {
+    const FIRST: usize = 10;
+    let first = fields.get(..FIRST).unwrap_or(fields).join(", ");
+    match fields.len().saturating_sub(FIRST) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }
 
 /// A period as people say it.
