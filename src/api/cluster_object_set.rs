@@ -40,8 +40,8 @@ pub struct ClusterObjectSetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_deadline_minutes: Option<i32>,
 
-    /// When an object counts as available, beside what is known of its kind: each object must pass the assertions
-    /// of every probe that selects it.
+    /// When an object counts as available: it must pass the assertions of every probe that selects it, and its status must
+    /// be current. One that no probe selects is available once it is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub progression_probes: Vec<ProgressionProbe>,
 }

@@ -15,7 +15,7 @@ use crate::apply::side_by_side;
 use crate::error::chain;
 use crate::identity::request;
 use crate::revision::collision::{CrdOwner, controller_of};
-use crate::revision::probe::{self, Probe};
+use crate::revision::probe::{self, Probe, pods};
 
 /// One object of a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Surveyed {
 pub enum State {
     /// It is there, the revision's own, and passes its probes.
     Ready,
-    /// It does not pass a probe.
+    /// It does not pass a probe; of a workload also what its Pods say.
     NotReady(String),
     /// It is being deleted, and held by these finalizers.
     Leaving(Vec<String>),
@@ -107,10 +107,28 @@ async fn look(
         Err(error) => return State::Unreadable(chain(&error)),
     };
     match request::get(client, &path(&resource, key), &key.name).await {
-        Ok(Some(live)) => judge(probes, set, key, &live),
+        Ok(Some(live)) => match judge(probes, set, key, &live) {
+            State::NotReady(why) => match trouble(client, key, &live).await {
+                Some(trouble) => State::NotReady(format!("{why}; {trouble}")),
+                None => State::NotReady(why),
+            },
+            state => state,
+        },
         Ok(None) => State::Missing,
         Err(error) => State::Unreadable(chain(&error)),
     }
+}
+
+/// What the Pods of a workload say; nothing where whoever asks may not list them.
+async fn trouble(client: &Client, key: &ObjectKey, live: &Value) -> Option<String> {
+    let selector = pods::selector_of(&key.gvk, live)?.to_string();
+    let path = request::path("", "v1", Some(&key.namespace), "pods");
+    let found = request::select(client, &path, &selector).await.ok()?; // The object's own status is told all the same.
+    let pods = found.into_iter();
+    pods::trouble(
+        pods.filter_map(|pod| serde_json::from_value(pod).ok())
+            .collect(),
+    ) // The API server's own answer.
 }
 
 fn judge(probes: &[Probe], set: &ClusterObjectSet, key: &ObjectKey, live: &Value) -> State {

@@ -22,7 +22,8 @@ use crate::status::overview::{self, Overview, Urgency};
 /// belong to no extension.
 ///
 /// With NAME: one extension, with its revisions and their objects, the newest first; or the revision of that name. Content
-/// is read from Secrets of oxolm's namespace, with the rights of whoever asks.
+/// is read from Secrets of oxolm's namespace, with the rights of whoever asks; so are the Pods of a workload that is not
+/// ready, for what they say of it.
 ///
 /// -o json prints {"extensions": [{"name", "state", "urgency", "version", "bundle", "catalog", "account",
 /// "availableUpdate", "why", "next"}], "catalogs": [{"name", "state", "urgency", "why", "next"}], "revisions": as catalogs};

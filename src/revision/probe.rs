@@ -8,6 +8,7 @@
 
 mod defaults;
 pub mod endpoints;
+pub mod pods;
 #[cfg(test)]
 mod tests;
 
