@@ -109,12 +109,11 @@ impl Seen {
         }
     }
 
-    /// Whether this is older than `other`. Resource versions are compared as the numbers that they are in practice;
-    /// what is no number is never older.
+    /// Whether this is older than `other`, be that the same object or one that came in its place. Resource versions are
+    /// compared as the numbers that they are in practice; what is no number is never older.
     fn is_older_than(&self, other: &Self) -> bool {
         let number = |seen: &Self| seen.resource_version.parse::<u128>().ok();
-        self.uid == other.uid
-            && matches!((number(self), number(other)), (Some(one), Some(other)) if one < other)
+        matches!((number(self), number(other)), (Some(one), Some(other)) if one < other)
     }
 }
 

@@ -30,6 +30,12 @@ const BELIEVED_AFTER: Duration = Duration::from_mins(1);
 /// What an API server answers that does not stream lists, as those before 1.32 do not unless they are told to.
 const UNPROCESSABLE: u16 = 422;
 
+/// How long an answer to a write of ours may take at most: until then it is known what the watch told of before.
+const ANSWERED_AFTER: Duration = Duration::from_mins(5);
+
+/// How long after the first list the watch may take to tell of what was written before it, and was not in it.
+const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
+
 /// Namespace (empty: cluster-scoped) and name.
 type Place = (String, String);
 
@@ -61,6 +67,12 @@ pub(super) struct State {
     /// The revisions that have to read for themselves while the watch is denied.
     pub(super) waiting: BTreeSet<String>,
     objects: BTreeMap<Place, Arc<Seen>>,
+    /// What went, as it was seen last, and when that was told: an answer to an earlier write may come after that.
+    gone: BTreeMap<Place, (Instant, Seen)>,
+    /// When what went long ago was forgotten last.
+    forgotten_at: Option<Instant>,
+    /// What was noted before the first list and was not in it: made after that list, or gone before.
+    unconfirmed: BTreeSet<Place>,
 }
 
 impl State {
@@ -144,8 +156,25 @@ impl State {
             }
             return names;
         }
+        if let Some((_, gone)) = self.gone.get(&place)
+            && seen.is_older_than(gone)
+        {
+            names.extend(names_of(&seen));
+            return names;
+        }
         self.objects.insert(place, seen);
         names
+    }
+
+    /// Notes that an object went, or our label with it.
+    fn went(&mut self, place: &Place, seen: Seen) {
+        let now = Instant::now();
+        if (self.forgotten_at).is_none_or(|at| now.duration_since(at) >= ANSWERED_AFTER) {
+            self.gone
+                .retain(|_, (at, _)| now.duration_since(*at) < ANSWERED_AFTER);
+            self.forgotten_at = Some(now);
+        }
+        self.gone.insert(place.clone(), (now, seen));
     }
 }
 
@@ -190,7 +219,7 @@ impl Watch {
                     self.changed(place_of(&object), Seen::of(&self.gvk, &object.metadata));
                 }
                 Ok(Event::Delete(object)) => {
-                    self.gone(&place_of(&object), &Seen::of(&self.gvk, &object.metadata));
+                    self.gone(&place_of(&object), Seen::of(&self.gvk, &object.metadata));
                 }
                 Err(error) => {
                     let code = code_of(&error);
@@ -238,20 +267,29 @@ impl Watch {
             names.extend(names_of(&noted));
             if !was_synced {
                 // Perhaps created after the list was made: then the watch will tell.
+                state.unconfirmed.insert(place.clone());
                 state.objects.insert(place, noted);
             }
         }
+        let has_unconfirmed = !state.unconfirmed.is_empty();
         if !was_synced && self.scope != Scope::Controller {
             // Who watches is known now, and told.
             names.extend(state.objects.values().flat_map(|seen| names_of(seen)));
         }
         drop(state);
         self.trigger(names);
+        if has_unconfirmed {
+            tokio::spawn(forget_unconfirmed(
+                self.state.clone(),
+                self.triggers.clone(),
+            ));
+        }
     }
 
     fn changed(&self, place: Place, seen: Seen) {
         let mut state = lock(&self.state);
         let mut names = BTreeSet::new();
+        state.unconfirmed.remove(&place);
         let seen = if let Some(known) = state.objects.get(&place) {
             if seen.is_older_than(known) {
                 return;
@@ -270,15 +308,17 @@ impl Watch {
         self.trigger(names);
     }
 
-    fn gone(&self, place: &Place, seen: &Seen) {
+    fn gone(&self, place: &Place, seen: Seen) {
         let mut state = lock(&self.state);
-        let mut names: BTreeSet<String> = names_of(seen).collect();
+        let mut names: BTreeSet<String> = names_of(&seen).collect();
+        state.unconfirmed.remove(place);
         if let Some(known) = state.objects.get(place) {
             names.extend(names_of(known));
-            if known.uid == seen.uid {
+            if !seen.is_older_than(known) {
                 state.objects.remove(place);
             }
         }
+        state.went(place, seen);
         drop(state);
         self.trigger(names);
     }
@@ -301,6 +341,21 @@ impl Watch {
     fn trigger(&self, names: BTreeSet<String>) {
         trigger(&self.triggers, names);
     }
+}
+
+/// Takes what no event confirmed for what is gone: whoever wrote it looks again.
+async fn forget_unconfirmed(state: Arc<Mutex<State>>, triggers: mpsc::UnboundedSender<String>) {
+    tokio::time::sleep(CONFIRMED_AFTER).await;
+    let mut names = BTreeSet::new();
+    {
+        let mut state = lock(&state);
+        for place in std::mem::take(&mut state.unconfirmed) {
+            if let Some(seen) = state.objects.remove(&place) {
+                names.extend(names_of(&seen));
+            }
+        }
+    }
+    trigger(&triggers, names);
 }
 
 /// What happens to objects with our label, or to the one of this name; `streams_list`: a list costs no request of its own.
