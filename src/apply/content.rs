@@ -58,7 +58,8 @@ impl Content {
         items.find(|item| item.key == *key)
     }
 
-    pub(super) fn keys(&self) -> Vec<(String, Vec<ObjectKey>)> {
+    /// The keys of each phase.
+    pub fn keys(&self) -> Vec<(String, Vec<ObjectKey>)> {
         let keys = |phase: &ContentPhase| phase.items.iter().map(|item| item.key.clone()).collect();
         self.phases
             .iter()

@@ -69,6 +69,8 @@ pub struct Teardown<'a> {
     pub crd_deletion: CrdDeletion,
     /// Whether another active revision of the extension wants an object.
     pub is_wanted: &'a (dyn Fn(&ObjectKey) -> bool + Sync),
+    /// Whether it is true that the account lacks what it is refused: an API server that has just started refuses everything.
+    pub believes_refusals: bool,
 }
 
 impl std::fmt::Debug for Teardown<'_> {
@@ -86,6 +88,8 @@ pub struct TornDown {
     pub remaining: Vec<ObjectKey>,
     /// CRDs that stay, with the reason.
     pub kept: Vec<(ObjectKey, Kept)>,
+    /// The objects whose refusal is not believed yet; they are tried again.
+    pub refused: Vec<ObjectKey>,
     /// Other objects that the account may no longer delete; the garbage collector will.
     pub forbidden: Vec<ObjectKey>,
     /// Resources that cannot be read, since their conversion webhook does not answer.
@@ -157,6 +161,7 @@ enum State {
     Gone,
     Waiting,
     Kept(Kept),
+    Refused,
     Forbidden,
     Unreadable,
 }
@@ -181,6 +186,7 @@ impl Teardown<'_> {
                     Ok(State::Gone) => {}
                     Ok(State::Waiting) => torn_down.remaining.push(key),
                     Ok(State::Kept(why)) => torn_down.kept.push((key, why)),
+                    Ok(State::Refused) => torn_down.refused.push(key),
                     Ok(State::Forbidden) if key.gvk.is_crd() => {
                         torn_down.kept.push((key, Kept::Forbidden));
                     }
@@ -192,7 +198,7 @@ impl Teardown<'_> {
             if !errors.is_empty() {
                 return Err(PhasesError::Objects(errors));
             }
-            if !torn_down.remaining.is_empty() {
+            if !torn_down.remaining.is_empty() || !torn_down.refused.is_empty() {
                 break;
             }
         }
@@ -226,14 +232,18 @@ impl Teardown<'_> {
         }
         let is_last = self.occasion == Occasion::Deleted;
         match self.take_back_now(item, content).await {
-            Err(error) if is_last && error.is_forbidden() => Ok(State::Forbidden),
+            Err(error) if is_last && error.is_lacking() => Ok(if self.believes_refusals {
+                State::Forbidden
+            } else {
+                State::Refused
+            }),
             Err(error) if is_last && error.is_failed_conversion() => Ok(State::Unreadable),
             other => other,
         }
     }
 
     async fn take_back_now(&self, item: &Item, content: &Content) -> Result<State, ObjectError> {
-        let key = &item.key;
+        let (key, is_last) = (&item.key, self.occasion == Occasion::Deleted);
         let Some(live) = self.objects.read(key).await? else {
             return Ok(State::Gone);
         };
@@ -256,6 +266,7 @@ impl Teardown<'_> {
                 Usage::Unused => None,
                 Usage::Used => Some(Kept::InUse),
                 Usage::Unreadable => Some(Kept::Unanswered),
+                Usage::Unknown if is_last && !self.believes_refusals => return Ok(State::Refused),
                 Usage::Unknown => Some(Kept::Unknown),
             };
             if let Some(why) = why {
@@ -280,7 +291,9 @@ impl Teardown<'_> {
             LeftWebhook::Needed => Ok(why.with_webhook()),
             LeftWebhook::Needless => match self.objects.drop_conversion(key, live).await {
                 Ok(()) => Ok(why.without_webhook()),
-                Err(error) if error.is_forbidden() => Ok(why.with_webhook()),
+                Err(error) if error.is_lacking() && self.believes_refusals => {
+                    Ok(why.with_webhook())
+                }
                 Err(error) => Err(error),
             },
         }

@@ -84,6 +84,11 @@ impl RequestError {
         self.code() == Some(403)
     }
 
+    /// 403 because somebody lacks a right; admission says no in other words.
+    pub fn is_lacking(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 403 && status.message.contains("\" cannot "))
+    }
+
     /// 500 because a conversion webhook does not answer, or not properly.
     pub fn is_failed_conversion(&self) -> bool {
         matches!(self, Self::Refused(status) if status.message.contains("conversion webhook for "))

@@ -69,6 +69,8 @@ impl Entry {
 pub struct Memory {
     entries: Mutex<BTreeMap<String, Entry>>,
     deleting: Mutex<BTreeMap<String, Instant>>,
+    /// Since when teardowns are refused.
+    refused: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Memory {
@@ -105,6 +107,7 @@ impl Memory {
         let uid = set.uid().unwrap_or_default();
         self.lock().remove(&uid);
         self.lock_deleting().remove(&uid);
+        self.lock_refused().remove(&uid);
     }
 
     /// For how long this process has seen that a revision is being deleted.
@@ -112,6 +115,26 @@ impl Memory {
         let mut deleting = self.lock_deleting();
         let since = deleting.entry(set.uid().unwrap_or_default());
         since.or_insert_with(Instant::now).elapsed()
+    }
+
+    /// Notes whether the teardown of a revision was refused something for lack of rights.
+    pub fn note_refusal(&self, set: &ClusterObjectSet, is_refused: bool) {
+        let (uid, mut refused) = (set.uid().unwrap_or_default(), self.lock_refused());
+        if is_refused {
+            refused.entry(uid).or_insert_with(Instant::now);
+        } else {
+            refused.remove(&uid);
+        }
+    }
+
+    /// For how long the teardown of a revision has been refused something, in every pass.
+    pub fn refused_for(&self, set: &ClusterObjectSet) -> Option<Duration> {
+        let since = *self.lock_refused().get(&set.uid()?)?;
+        Some(since.elapsed())
+    }
+
+    fn lock_refused(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_deleting(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
@@ -164,6 +187,7 @@ impl Memory {
     /// Forgets all revisions but `live`, and stops the drift watches that no revision needs any more.
     pub fn tidy(&self, live: &BTreeSet<String>, watches: &DriftWatches) {
         self.lock_deleting().retain(|uid, _| live.contains(uid));
+        self.lock_refused().retain(|uid, _| live.contains(uid));
         let mut entries = self.lock();
         entries.retain(|uid, _| live.contains(uid));
         let needed = entries.values().flat_map(|entry| {
@@ -186,11 +210,14 @@ impl Memory {
         entries.get(&set.uid()?)?.remembered.certified.until
     }
 
-    /// Lets everything have been read so long ago.
+    /// Lets everything have been read, or refused, so long ago.
     #[cfg(test)]
     pub(crate) fn age(&self, time: Duration) {
         for entry in self.lock().values_mut() {
             entry.read_at = entry.read_at.and_then(|at| at.checked_sub(time));
+        }
+        for since in self.lock_refused().values_mut() {
+            *since = since.checked_sub(time).unwrap_or(*since);
         }
     }
 
@@ -205,14 +232,6 @@ impl Memory {
     pub fn awaits(&self, uid: &str, key: &ObjectKey) -> bool {
         let entries = self.lock();
         (entries.get(uid)).is_some_and(|entry| entry.unchangeable.contains(key))
-    }
-
-    /// Whether the revision of that UID has `key` among its objects, as far as it is remembered.
-    pub fn has_object(&self, uid: &str, key: &ObjectKey) -> bool {
-        self.lock().get(uid).is_some_and(|entry| {
-            let mut keys = entry.remembered.phases.iter().flat_map(|(_, keys)| keys);
-            keys.any(|own| own == key)
-        })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {

@@ -5,6 +5,7 @@
     reason = "an uninstall has a deadline: it reads the clock"
 )]
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -19,7 +20,7 @@ use crate::api::{ClusterExtension, ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::content::{Content, ContentPhase};
 use crate::apply::objects::{Item, ObjectError, metadata_of};
 use crate::apply::phases::PhasesError;
-use crate::apply::secrets::{self, ContentError, Resolved};
+use crate::apply::secrets::{self, ContentError, Reader, Resolved};
 use crate::apply::teardown::{CrdDeletion, Kept, Occasion, Teardown, TornDown};
 use crate::controller::cluster_object_set::Context;
 use crate::error::{Classify, Disposition};
@@ -33,6 +34,9 @@ use crate::status::news::News;
 const TEARDOWN_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 /// So long it is tried in any case.
 const TRIED_AT_LEAST: Duration = Duration::from_mins(1);
+
+/// How long a refusal for lack of rights has to last until it is believed.
+const REFUSALS_BELIEVED_AFTER: Duration = Duration::from_secs(3);
 
 /// The API group of CRDs.
 const CRD_GROUP: &str = "apiextensions.k8s.io";
@@ -52,6 +56,12 @@ enum EndError {
     Extension(#[source] RequestError),
     #[error("cannot list the CustomResourceDefinitions of the revision")]
     Crds(#[source] RequestError),
+    #[error("cannot tell what revision {name} wants to stay")]
+    Sibling {
+        name: String,
+        #[source]
+        source: ContentError,
+    },
     #[error(
         "Secret {secret} is gone, so what only this archived revision holds cannot be told: restore the Secret from a backup, \
          or give the revision up: kubectl delete clusterobjectset {name}"
@@ -67,6 +77,7 @@ impl Classify for EndError {
             | Self::Secrets(_)
             | Self::Extension(_)
             | Self::Crds(_)
+            | Self::Sibling { .. }
             | Self::Unknown { .. } => Disposition::Retry,
         }
     }
@@ -94,6 +105,7 @@ impl Work<'_> {
             Ok(torn_down) if !torn_down.remaining.is_empty() => Step::from(Rollout::TearingDown {
                 remaining: torn_down.remaining,
             }),
+            // Only a deletion goes on where it is refused something.
             Ok(torn_down) => {
                 let mut step = Step::from(Rollout::Archived);
                 step.notes = kept_notes(&torn_down);
@@ -125,16 +137,16 @@ impl Work<'_> {
             }
             Err(error) => return Step::failed(&error),
         };
-        if !torn_down.remaining.is_empty() && !is_over {
-            let mut step = Step::from(Rollout::TearingDown {
-                remaining: torn_down.remaining.clone(),
-            });
+        let mut remaining = torn_down.remaining.clone();
+        remaining.extend(torn_down.refused.iter().cloned());
+        if !remaining.is_empty() && !is_over {
+            let mut step = Step::from(Rollout::TearingDown { remaining });
             step.pass.warnings = kept_warnings(&torn_down);
             return step;
         }
         notes.extend(kept_notes(&torn_down));
         for (keys, why) in [
-            (&torn_down.remaining, "they are not gone in time"),
+            (&remaining, "they are not gone in time"),
             (
                 &torn_down.forbidden,
                 "the service account may no longer delete them",
@@ -211,7 +223,14 @@ impl Work<'_> {
         let items = content.phases.iter().flat_map(|phase| &phase.items);
         for item in items.filter(|item| !item.key.gvk.is_crd()) {
             let live = match objects.read(&item.key).await {
-                Err(error) if error.is_forbidden() || error.is_failed_conversion() => continue,
+                Err(error) if error.is_failed_conversion() => continue,
+                Err(error) if error.is_lacking() => {
+                    if !self.believes_refusals() {
+                        self.ctx.memory.note_refusal(self.set, true);
+                        return Err(EndError::Owned(error));
+                    }
+                    continue;
+                }
                 live => live.map_err(EndError::Owned)?,
             };
             let owners = live.and_then(|live| metadata_of(&live).owner_references);
@@ -223,6 +242,13 @@ impl Work<'_> {
         Ok(false)
     }
 
+    /// Whether this teardown has been refused something for so long that it is no API server that has just started and
+    /// knows no roles yet.
+    fn believes_refusals(&self) -> bool {
+        let refused_for = self.ctx.memory.refused_for(self.set);
+        refused_for.is_some_and(|time| time >= REFUSALS_BELIEVED_AFTER)
+    }
+
     /// The objects of a revision whose Secrets are gone, as far as they are known, if its extension is leaving; else what
     /// there is to tell of its CRDs.
     ///
@@ -232,7 +258,8 @@ impl Work<'_> {
     async fn keys_to_take_down(&self) -> Result<(Content, Vec<Note>), EndError> {
         let crds = self.marked_crds().await?;
         if !self.is_extension_leaving().await? {
-            let kept = crds.into_iter().filter(|key| !self.is_wanted(key));
+            let wanted = self.wanted().await?;
+            let kept = crds.into_iter().filter(|key| !wanted.has(key));
             let torn_down = TornDown {
                 kept: kept.map(|key| (key, Kept::Undecided)).collect(),
                 ..TornDown::default()
@@ -265,7 +292,11 @@ impl Work<'_> {
         let found = request::metadata(&self.ctx.client, &url, selector.as_deref()).await;
         let found = match found {
             // The administrator wants oxolm to see none.
-            Err(error) if error.is_forbidden() => Vec::new(),
+            Err(error) if error.is_lacking() && self.believes_refusals() => Vec::new(),
+            Err(error) if error.is_lacking() => {
+                self.ctx.memory.note_refusal(self.set, true);
+                return Err(EndError::Crds(error));
+            }
             found => found.map_err(EndError::Crds)?,
         };
         let gvk = Gvk::new(&format!("{CRD_GROUP}/v1"), "CustomResourceDefinition");
@@ -297,10 +328,35 @@ impl Work<'_> {
         }))
     }
 
-    /// Whether another active revision of the extension has an object, too.
-    fn is_wanted(&self, key: &ObjectKey) -> bool {
-        let mut siblings = self.claim.siblings.iter();
-        siblings.any(|sibling| self.ctx.memory.has_object(&sibling.uid, key))
+    /// What other active revisions of the extension have, too. It is read where no pass of this process has been over them.
+    async fn wanted(&self) -> Result<StillWanted, EndError> {
+        let mut keys = BTreeSet::new();
+        for sibling in &self.claim.siblings {
+            let mut phases = self.ctx.memory.phases(&sibling.uid);
+            if phases.is_empty() {
+                let mut all = self.all.iter();
+                let Some(set) = all.find(|set| set.uid().as_ref() == Some(&sibling.uid)) else {
+                    continue;
+                };
+                let reader = Reader {
+                    given: Vec::new(),
+                    own: &self.ctx.client,
+                    account: &self.client,
+                    system_namespace: &self.ctx.system_namespace,
+                };
+                phases = match reader.resolve(set).await {
+                    Ok(resolved) => resolved.content.keys(),
+                    // Nobody knows what it holds: what runs is not to go for that.
+                    Err(ContentError::NotFound { .. }) => return Ok(StillWanted::Everything),
+                    Err(source) => {
+                        let name = sibling.name.clone();
+                        return Err(EndError::Sibling { name, source });
+                    }
+                };
+            }
+            keys.extend(phases.into_iter().flat_map(|(_, keys)| keys));
+        }
+        Ok(StillWanted::These(keys))
     }
 
     async fn teardown(&self, occasion: Occasion, content: &Content) -> Result<TornDown, EndError> {
@@ -308,7 +364,12 @@ impl Work<'_> {
         let all_leave = occasion == Occasion::Deleted
             && !self.claim.siblings.is_empty()
             && self.is_extension_leaving().await?;
-        let is_wanted = |key: &ObjectKey| !all_leave && self.is_wanted(key);
+        let wanted = if all_leave {
+            StillWanted::These(BTreeSet::new())
+        } else {
+            self.wanted().await?
+        };
+        let is_wanted = |key: &ObjectKey| wanted.has(key);
         let policy = self.set.annotations().get(keys::CRD_DELETION);
         let teardown = Teardown {
             objects: self.objects(&lives, &|_| false),
@@ -319,8 +380,29 @@ impl Work<'_> {
                 policy.parse().unwrap_or(CrdDeletion::KeepIfUsed)
             }),
             is_wanted: &is_wanted,
+            believes_refusals: self.believes_refusals(),
         };
-        Ok(teardown.run(content).await?)
+        let torn_down = teardown.run(content).await?;
+        let is_refused = !torn_down.refused.is_empty() || !torn_down.forbidden.is_empty();
+        self.ctx
+            .memory
+            .note_refusal(self.set, is_refused || self.believes_refusals());
+        Ok(torn_down)
+    }
+}
+
+/// What other active revisions have.
+enum StillWanted {
+    These(BTreeSet<ObjectKey>),
+    Everything,
+}
+
+impl StillWanted {
+    fn has(&self, key: &ObjectKey) -> bool {
+        match self {
+            Self::These(keys) => keys.contains(key),
+            Self::Everything => true,
+        }
     }
 }
 

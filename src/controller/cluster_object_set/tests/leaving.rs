@@ -3,7 +3,7 @@
 use super::uninstall::name_webhook;
 use super::*;
 
-fn stored_extension() -> Value {
+pub(super) fn stored_extension() -> Value {
     json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
         "metadata": {"name": "e", "uid": "ext", "finalizers": ["x/y"]}})
 }
@@ -20,7 +20,7 @@ async fn before_the_takeover() -> Cluster {
     cluster
 }
 
-async fn delete(cluster: &Cluster, plural: &str, name: &str) {
+pub(super) async fn delete(cluster: &Cluster, plural: &str, name: &str) {
     let url = path(GROUP, VERSION, None, plural);
     let parameters = kube::api::DeleteParams::background();
     let deleted = request::delete(&cluster.server.client(), &url, name, &parameters).await;
@@ -191,6 +191,8 @@ async fn a_crd_that_the_account_may_not_delete_any_more_is_kept() {
     }
     delete(&cluster, "clusterextensions", "e").await;
     delete(&cluster, PLURAL, "e-1").await;
+    cluster.passes("e-1").await;
+    cluster.ctx.memory.age(Duration::from_secs(5));
     cluster.passes("e-1").await;
     assert!(cluster.server.object(CRD).is_some());
     assert_eq!(

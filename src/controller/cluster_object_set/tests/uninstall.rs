@@ -1,6 +1,10 @@
 //! An extension that goes, with or without its objects.
 
+use super::leaving::{delete, stored_extension};
 use super::*;
+
+/// So long a refusal lasts that is believed.
+const BELIEVED: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn an_uninstall_takes_crds_first_and_keeps_one_that_is_used() {
@@ -131,10 +135,81 @@ async fn an_account_without_rights_never_holds_an_uninstall() {
     cluster.server.forbid("n:installer", "");
     cluster.uninstall().await;
     cluster.passes("e-1").await;
+    assert!(cluster.set("e-1").is_some(), "not believed yet");
+    cluster.ctx.memory.age(BELIEVED);
+    cluster.passes("e-1").await;
     assert!(cluster.set("e-1").is_none());
     assert!(
         cluster.server.object(CONFIG).is_some(),
         "left to the garbage collector"
+    );
+}
+
+/// An API server that has just started knows no roles, we may not act as the account for a while, admission has its reasons:
+/// none of these means that the account lost its rights.
+#[tokio::test]
+async fn a_refusal_that_does_not_last_leaves_nothing_behind() {
+    let deletion = format!("DELETE {CRD}");
+    let user = "system:serviceaccount:n:installer";
+    for (line, told) in [
+        (
+            deletion.as_str(),
+            format!("User \"{user}\" cannot delete resource \"customresourcedefinitions\""),
+        ),
+        (
+            "LIST /apis/g/v1/things",
+            format!("User \"{user}\" cannot list resource \"things\""),
+        ),
+        (
+            &deletion,
+            "ValidatingAdmissionPolicy 'freeze' with binding 'freeze' denied request".to_owned(),
+        ),
+        (
+            &format!("GET {CRD}"),
+            "serviceaccounts \"installer\" is forbidden: User \"oxolm\" cannot impersonate resource \"serviceaccounts\"".to_owned(),
+        ),
+    ] {
+        let cluster = Cluster::new().await;
+        cluster.install("e-1", &desired("1.0.0", &operator())).await;
+        cluster.uninstall().await;
+        cluster.server.fail_with(line, 403, &told);
+        cluster.pass("e-1").await;
+        assert!(cluster.set("e-1").is_some(), "{told}");
+        cluster.ctx.memory.age(BELIEVED);
+        cluster.passes("e-1").await;
+        assert!(cluster.set("e-1").is_none(), "{told}");
+        assert_eq!(cluster.server.object(CRD), None, "{told}");
+    }
+}
+
+/// What another active revision has is not taken down with one that is given up, whatever this process remembers.
+#[tokio::test]
+async fn what_another_revision_wants_stays_though_nobody_remembers_it() {
+    let cluster = Cluster::new().await;
+    cluster.server.add(&stored_extension());
+    cluster
+        .install("e-1", &desired("1.0.0", &[config("1"), crd()]))
+        .await;
+    let mut next = operator();
+    next.push(namespaced("v1", "ConfigMap", "new"));
+    cluster.ensure(&desired("2.0.0", &next)).await;
+    cluster.passes("e-2").await;
+    let before = cluster.server.object(CONFIG).unwrap();
+    assert_eq!(before["metadata"]["ownerReferences"][0]["name"], "e-2");
+
+    let cluster = cluster.restarted().await;
+    delete(&cluster, PLURAL, "e-2").await;
+    cluster.passes("e-2").await;
+    assert!(cluster.set("e-2").is_none());
+    let uid = |object: Option<Value>| object.map(|object| object["metadata"]["uid"].clone());
+    assert_eq!(uid(cluster.server.object(CONFIG)), uid(Some(before)));
+    assert!(cluster.server.object(CRD).is_some());
+    let only_of_it = "/api/v1/namespaces/n/configmaps/new";
+    assert_eq!(cluster.server.object(only_of_it), None);
+    cluster.passes("e-1").await;
+    assert_eq!(
+        cluster.server.object(CONFIG).unwrap()["metadata"]["ownerReferences"][0]["name"],
+        "e-1"
     );
 }
 
