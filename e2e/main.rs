@@ -342,6 +342,10 @@ const STOPPING: &[Story] = &[
         catalogs::a_full_disk_is_survived
     ),
     story!(
+        "restore::what_is_installed_is_known_after_a_restore",
+        restore::what_is_installed_is_known_after_a_restore
+    ),
+    story!(
         "restore::a_backup_is_applied_again",
         restore::a_backup_is_applied_again
     ),

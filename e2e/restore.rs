@@ -5,9 +5,10 @@ use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
+use oxolm::api::condition::ConditionType;
 use serde_json::{Value, json};
 
-use crate::harness::package::Bundle;
+use crate::harness::package::{Bundle, entry};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{self, until_true};
 use crate::harness::{Cluster, Outcome};
@@ -72,7 +73,8 @@ pub(crate) async fn a_backup_is_applied_again(cluster: Arc<Cluster>) -> anyhow::
     ensure!(deleted.is_empty(), "{deleted:#?}");
     stage.clear().await?;
     stage.has_nothing().await?;
-    for (list, selector) in owned() {
+    for (list, selector) in owned(&stage) {
+        let selector = selector.as_str();
         let is_empty = async || {
             let left = stage.get(&format!("{list}?{selector}")).await?;
             Ok(left["items"] == json!([]))
@@ -87,17 +89,57 @@ pub(crate) async fn a_backup_is_applied_again(cluster: Arc<Cluster>) -> anyhow::
     Ok(Outcome::Passed)
 }
 
+/// In the middle of an upgrade it is the revisions that tell what is installed: what is offered since, and cannot come after
+/// that, is not chosen.
+pub(crate) async fn what_is_installed_is_known_after_a_restore(
+    cluster: Arc<Cluster>,
+) -> anyhow::Result<Outcome> {
+    let stuck = Bundle {
+        tag: "unready",
+        ..Bundle::new("1.1.0")
+    };
+    let bundles = [Bundle::new("1.0.0"), stuck, Bundle::new("3.0.0")];
+    let stage = Stage::offering(cluster, "restored-half", &bundles[..1]).await?;
+    stage.install_newest("1.0.0").await?;
+    for bundle in &bundles[1..] {
+        stage.package.push_bundle(bundle).await?;
+    }
+    let upgrade = [entry("1.0.0", ""), entry("1.1.0", "1.0.0")];
+    stage.serve(&upgrade).await?;
+    stage.until_active(2).await?;
+    let (saved, before) = (save(&stage).await?, stage.uids().await?);
+
+    lose(&stage, true).await?;
+    let [first, second] = upgrade;
+    stage.serve(&[first, second, entry("3.0.0", "")]).await?;
+    restore(&stage, &saved, &[0, 1, 2]).await?;
+    let told = stage.until_active(2).await?;
+    let installed = told.status.and_then(|status| status.install);
+    let installed = installed.map(|install| install.bundle.version);
+    ensure!(installed.as_deref() == Some("1.0.0"), "{installed:?}");
+    stage
+        .until_condition(ConditionType::Progressing, "True/RollingOut", "1.1.0")
+        .await?;
+    let sets = stage.get(&format!("{SETS}?{}", owned(&stage)[0].1)).await?;
+    let sets = sets["items"].as_array().map_or(0, Vec::len);
+    ensure!(sets == 2, "{sets} revisions");
+    ensure!(stage.uids().await? == before, "something was made anew");
+    stage.clear().await?;
+    Ok(Outcome::Passed)
+}
+
 /// The lists of revisions and Secrets of the extension.
-fn owned() -> [(&'static str, &'static str); 2] {
-    let selector = "labelSelector=olm.operatorframework.io/owner-name=restored";
-    [(SETS, selector), (SECRETS, selector)]
+fn owned(stage: &Stage) -> [(&'static str, String); 2] {
+    let name = &stage.name;
+    let selector = format!("labelSelector=olm.operatorframework.io/owner-name={name}");
+    [(SETS, selector.clone()), (SECRETS, selector)]
 }
 
 /// Everything of ours, by kind, as backup tools keep it.
 async fn save(stage: &Stage) -> anyhow::Result<[Vec<Value>; 3]> {
-    let extension = stage.get(&format!("{EXTENSIONS}/restored")).await?;
+    let extension = stage.get(&format!("{EXTENSIONS}/{}", stage.name)).await?;
     let mut saved = [vec![extension], Vec::new(), Vec::new()];
-    for ((list, selector), into) in owned().into_iter().zip(&mut saved[1..]) {
+    for ((list, selector), into) in owned(stage).into_iter().zip(&mut saved[1..]) {
         let found = stage.get(&format!("{list}?{selector}")).await?;
         let (version, kind) = if list == SETS {
             ("olm.operatorframework.io/v1", "ClusterObjectSet")
@@ -122,9 +164,9 @@ async fn save(stage: &Stage) -> anyhow::Result<[Vec<Value>; 3]> {
 /// Deletes extension and revisions with `--cascade=orphan`. Without oxolm, somebody also removes the finalizers.
 async fn lose(stage: &Stage, with_oxolm: bool) -> anyhow::Result<()> {
     let orphan = json!({"propagationPolicy": "Orphan"});
-    let extension = format!("{EXTENSIONS}/restored");
+    let extension = format!("{EXTENSIONS}/{}", stage.name);
     let mut paths = vec![extension];
-    let sets = stage.get(&format!("{SETS}?{}", owned()[0].1)).await?;
+    let sets = stage.get(&format!("{SETS}?{}", owned(stage)[0].1)).await?;
     for set in sets["items"].as_array().into_iter().flatten() {
         paths.push(set_path(
             set["metadata"]["name"].as_str().unwrap_or_default(),
@@ -173,7 +215,7 @@ async fn is_as_before(stage: &Stage, before: &[Value]) -> anyhow::Result<()> {
     let uid = json!(extension.metadata.uid);
     let what = "one revision is active, and all are the extension's";
     let is_settled = async || {
-        let sets = stage.get(&format!("{SETS}?{}", owned()[0].1)).await?;
+        let sets = stage.get(&format!("{SETS}?{}", owned(stage)[0].1)).await?;
         let sets = sets["items"].as_array().cloned().unwrap_or_default();
         let active = sets
             .iter()

@@ -238,7 +238,7 @@ impl Revision {
             number: set.spec.revision,
             state: set.spec.lifecycle_state,
             is_deleting: set.metadata.deletion_timestamp.is_some(),
-            is_succeeded: condition::is_true(&conditions, ConditionType::Succeeded),
+            is_succeeded: has_succeeded(set),
             belonging,
             bundle: BundleIdentity::of(&annotations),
             account: Account::of(&set.metadata),
@@ -271,6 +271,14 @@ impl Revision {
     pub fn is_active(&self) -> bool {
         self.state == LifecycleState::Active && !self.is_deleting
     }
+}
+
+/// Whether all objects of a revision were available once: its status says so, or the mark that a backup keeps.
+pub fn has_succeeded(set: &ClusterObjectSet) -> bool {
+    let status = set.status.as_ref();
+    let annotations = set.metadata.annotations.as_ref();
+    status.is_some_and(|it| condition::is_true(&it.conditions, ConditionType::Succeeded))
+        || annotations.is_some_and(|it| it.contains_key(keys::SUCCEEDED))
 }
 
 /// The revisions of `extension` among `sets`, by number and name.

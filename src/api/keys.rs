@@ -30,6 +30,9 @@ pub const REVISION: &str = "olm.operatorframework.io/revision";
 pub const SERVICE_ACCOUNT_NAME: &str = "olm.operatorframework.io/service-account-name";
 /// Annotation on revisions: the namespace of the account that applies them.
 pub const SERVICE_ACCOUNT_NAMESPACE: &str = "olm.operatorframework.io/service-account-namespace";
+/// Annotation on revisions: `true` once all objects were available, as the condition `Succeeded` says, too; but a backup keeps
+/// no status, and without it nobody would know from which version the next one may come.
+pub const SUCCEEDED: &str = "oxolm.dev/succeeded";
 /// Annotation on revisions: the properties of the bundle, a JSON array of `{type, value}`.
 pub const OLM_PROPERTIES: &str = "olm.properties";
 

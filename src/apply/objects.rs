@@ -34,7 +34,7 @@ use crate::revision::marks::prepare;
 use crate::revision::rollout::{Action, Collision};
 
 pub use away::Usage;
-use claim::{claim, is_unclaimed};
+use claim::{Takes, claim, is_copy, is_unclaimed};
 pub use error::{ObjectError, Step, texts};
 use refused::{is_family, is_replaceable};
 
@@ -301,7 +301,8 @@ impl Objects<'_> {
             Err(error) => return Err(error),
         };
         let resource = self.served(&item.key).await?;
-        let claimed = self.claim_written(item, &resource, created).await?;
+        let claimed = self.claim_written(item, &resource, created, Takes::Copies);
+        let claimed = claimed.await?;
         Ok(claimed.map(|object| Kept::Done {
             action: Action::Created,
             object: Box::new(object),
@@ -316,11 +317,12 @@ impl Objects<'_> {
         item: &Item,
         resource: &Resource,
         written: Value,
+        takes: Takes,
     ) -> Result<Option<Value>, ObjectError> {
         let uid = written.pointer("/metadata/uid").cloned();
         let mut object = written;
         for _ in 0..ATTEMPTS {
-            if let Some(claimed) = self.claim_fields(item, resource, object).await? {
+            if let Some(claimed) = self.claim_fields(item, resource, object, takes).await? {
                 return Ok(Some(claimed));
             }
             match self.read(&item.key).await? {
@@ -362,13 +364,15 @@ impl Objects<'_> {
         let mut live = live;
         if step == Step::Update {
             let entries = || metadata.managed_fields.iter().flatten();
-            let is_claimed = entries().any(is_own_apply) && !entries().any(is_unclaimed);
+            let is_claimed = entries().any(is_own_apply)
+                && !entries().any(|entry| is_unclaimed(entry) || is_copy(entry));
             if is_claimed && is_as_desired(&desired, &live) {
                 return done(Action::Idle, live);
             }
             if !is_claimed {
-                // The process ended between a write and its claim.
-                let Some(claimed) = self.claim_fields(item, &resource, live).await? else {
+                // The process ended between a write and its claim, or somebody copied the object.
+                let claimed = self.claim_fields(item, &resource, live, Takes::Copies);
+                let Some(claimed) = claimed.await? else {
                     return Ok(None);
                 };
                 live = claimed;
@@ -382,7 +386,14 @@ impl Objects<'_> {
         let patch = Patch::Apply(desired);
         match request::patch(self.client, &path, &item.key.name, &parameters, &patch).await {
             Ok(object) if version_of(&object) == version_of(&live) => done(Action::Idle, object),
-            Ok(object) => done(action, object),
+            Ok(object) => {
+                let takes = match step {
+                    Step::Adopt => Takes::Everybody,
+                    _ => Takes::Copies,
+                };
+                let claimed = self.claim_written(item, &resource, object, takes).await?;
+                claimed.map_or(Ok(None), |object| done(action, object))
+            }
             Err(error) if error.is_conflict() => Ok(None),
             Err(error) if error.is_doubled() => {
                 self.write_over(item, &resource, (step, action), &live)
@@ -427,8 +438,9 @@ impl Objects<'_> {
         item: &Item,
         resource: &Resource,
         object: Value,
+        takes: Takes,
     ) -> Result<Option<Value>, ObjectError> {
-        let Some(patch) = claim(&metadata_of(&object)) else {
+        let Some(patch) = claim(&metadata_of(&object), takes) else {
             return Ok(Some(object));
         };
         self.patch_managed_fields(item, resource, patch).await

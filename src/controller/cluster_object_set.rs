@@ -18,6 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use thiserror::Error;
@@ -152,6 +154,9 @@ enum ReportError {
     /// The status could not be written.
     #[error("cannot write the status")]
     Status(#[from] request::RequestError),
+    /// The mark of success could not be written.
+    #[error("cannot mark the revision as succeeded")]
+    Mark(#[source] request::RequestError),
     /// A revision that this one replaces could not be archived.
     #[error(transparent)]
     Archive(#[from] RevisionError),
@@ -178,7 +183,34 @@ async fn report(
     }
     tell(ctx, set, step, &before, &status).await;
     if step.pass.rollout == Rollout::Complete {
+        mark_succeeded(ctx, set).await?;
         archive_predecessors(ctx, set, step).await?;
+    }
+    Ok(())
+}
+
+/// Marks a revision of an extension that is complete for the first time, and forgets who set which of its fields.
+async fn mark_succeeded(ctx: &Context, set: &ClusterObjectSet) -> Result<(), ReportError> {
+    let is_extensions = |owner: &OwnerReference| owner.kind == keys::OWNER_KIND_CLUSTER_EXTENSION;
+    let is_marked = set.annotations().contains_key(keys::SUCCEEDED);
+    if is_marked || !set.owner_references().iter().any(is_extensions) {
+        return Ok(());
+    }
+    let patch = json!({"metadata": {
+        "uid": set.metadata.uid,
+        "annotations": {keys::SUCCEEDED: "true"},
+        "managedFields": request::no_record(),
+    }});
+    let parameters = PatchParams {
+        field_manager: Some(keys::FIELD_MANAGER_REVISIONS.to_owned()),
+        ..PatchParams::default()
+    };
+    let (url, patch) = (path(GROUP, VERSION, None, PLURAL), Patch::Merge(patch));
+    match request::patch(&ctx.client, &url, &set.name_any(), &parameters, &patch).await {
+        Ok(written) => ctx.memory.written(set, &written),
+        // It is gone, and perhaps another one has its name.
+        Err(error) if error.is_not_found() || error.is_conflict() => {}
+        Err(error) => return Err(ReportError::Mark(error)),
     }
     Ok(())
 }

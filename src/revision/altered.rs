@@ -4,6 +4,8 @@
 //! is no change. Nor is what the API server only writes in another way: a quantity (`1000m`, `1`), a number, an empty value
 //! that it leaves out, or whose default it fills in.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::api::keys;
@@ -75,10 +77,14 @@ fn compare_fields(
     }
 }
 
-/// Items with a name are found by it; others by their place, as long as none came or went.
+/// Items with names of their own are found by them; others by their place, as long as none came or went.
 fn compare_items(wanted: &[Value], live: &[Value], path: &str, found: &mut Vec<String>) {
-    let is_named = |items: &[Value]| items.iter().all(|item| name_of(item).is_some());
-    if is_named(wanted) && is_named(live) {
+    let are_named = |items: &[Value]| {
+        let mut names = BTreeSet::new();
+        let mut found = items.iter().map(|item| name_of(item));
+        found.all(|name| name.is_some_and(|name| names.insert(name)))
+    };
+    if are_named(wanted) && are_named(live) {
         for item in wanted {
             let name = name_of(item);
             let same = live.iter().find(|live| name_of(live) == name);
@@ -231,6 +237,9 @@ mod tests {
              "env": [{"name": "A", "value": "1"}, {"name": "B"}], "resources": {"limits": {"cpu": "1", "memory": "1Ki"}}},
         ]}}});
         assert_eq!(altered(&deployment(), &answer), Vec::<String>::new());
+
+        let doubled = json!({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]});
+        assert_eq!(altered(&doubled, &doubled), Vec::<String>::new());
 
         let secret =
             json!({"kind": "Secret", "stringData": {"a": "b"}, "data": {"c": "ZA=="}, "type": ""});

@@ -1,8 +1,8 @@
 //! What `managedFields` have to say, so that a later apply takes fields away and drift detection sees changes: all that is
-//! ours stands in one entry, that of server-side apply.
+//! ours stands in one entry, that of server-side apply, and in no entry of somebody who only copied the object.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
-use serde_json::{Value, json};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta};
+use serde_json::{Map, Value, json};
 
 use crate::api::keys;
 use crate::revision::compare::is_own_apply;
@@ -11,10 +11,10 @@ use crate::revision::compare::is_own_apply;
 ///
 /// The only entry of a new object is changed in its place, so that a status that somebody writes meanwhile does not
 /// stand in the way.
-pub(super) fn claim(metadata: &ObjectMeta) -> Option<Value> {
+pub(super) fn claim(metadata: &ObjectMeta, takes: Takes) -> Option<Value> {
     let fields = metadata.managed_fields.clone().unwrap_or_default();
     let is_new = matches!(fields.as_slice(), [only] if is_of_creation(only));
-    let claimed = claimed(fields)?;
+    let claimed = claimed(fields, takes)?;
     Some(if is_new {
         let entry = "/metadata/managedFields/0";
         json!([
@@ -37,11 +37,42 @@ fn with_managed_fields(metadata: &ObjectMeta, fields: &[ManagedFieldsEntry]) -> 
     ])
 }
 
-/// `managedFields` with all that is ours in one entry, that of server-side apply; none when it is so already.
-fn claimed(fields: Vec<ManagedFieldsEntry>) -> Option<Vec<ManagedFieldsEntry>> {
-    if !fields.iter().any(is_unclaimed) {
-        return None;
+/// Whose fields are taken, where they are ours, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// Those of who copied the object with our marks: a backup tool, or somebody who applied it as it was read.
+    Copies,
+    /// Those of everybody who wrote the object before we adopted it, but for controllers' statuses and scales.
+    Everybody,
+}
+
+/// `managedFields` with all that is ours in one entry, that of server-side apply, and there alone; none when it is so already.
+fn claimed(fields: Vec<ManagedFieldsEntry>, takes: Takes) -> Option<Vec<ManagedFieldsEntry>> {
+    let before = fields.clone();
+    let mut claimed = if fields.iter().any(is_unclaimed) {
+        united(fields)
+    } else {
+        fields
+    };
+    let ours = claimed.iter().find(|entry| is_own_apply(entry));
+    if let Some(ours) = ours.and_then(|ours| ours.fields_v1.clone()) {
+        for entry in &mut claimed {
+            let is_meant = is_copy(entry)
+                || takes == Takes::Everybody && !is_of_subresource(entry) && is_update(entry);
+            if is_meant && let Some(fields) = &mut entry.fields_v1 {
+                take_away(&mut fields.0, &ours.0);
+            }
+        }
+        claimed.retain(|entry| {
+            let is_empty = |fields: &FieldsV1| fields.0.as_object().is_some_and(Map::is_empty);
+            !entry.fields_v1.as_ref().is_some_and(is_empty)
+        });
     }
+    (claimed != before).then_some(claimed)
+}
+
+/// All entries of ours as one.
+fn united(fields: Vec<ManagedFieldsEntry>) -> Vec<ManagedFieldsEntry> {
     let (ours, mut claimed): (Vec<_>, Vec<_>) = fields
         .into_iter()
         .partition(|entry| is_own_apply(entry) || is_unclaimed(entry));
@@ -53,13 +84,50 @@ fn claimed(fields: Vec<ManagedFieldsEntry>) -> Option<Vec<ManagedFieldsEntry>> {
         united
     });
     claimed.extend(united);
-    Some(claimed)
+    claimed
+}
+
+/// Takes the fields of `ours` out of those of somebody else, both as `fieldsV1`.
+fn take_away(theirs: &mut Value, ours: &Value) {
+    let (Some(theirs), Some(ours)) = (theirs.as_object_mut(), ours.as_object()) else {
+        return;
+    };
+    theirs.retain(|field, inner| {
+        let Some(own) = ours.get(field).filter(|_| field != ".") else {
+            return true;
+        };
+        take_away(inner, own);
+        // What holds nothing any more, though it was theirs as a whole.
+        let mut left = inner.as_object().into_iter().flat_map(Map::keys);
+        left.any(|field| field != ".")
+    });
+}
+
+/// Whether somebody else holds our mark: nobody writes it who does not copy a whole object.
+pub(super) fn is_copy(entry: &ManagedFieldsEntry) -> bool {
+    let mark = format!(
+        "/f:metadata/f:annotations/f:{}",
+        keys::REVISION.replace('/', "~1")
+    );
+    let fields = entry.fields_v1.as_ref();
+    !is_own_apply(entry)
+        && !is_unclaimed(entry)
+        && !is_of_subresource(entry)
+        && fields.is_some_and(|fields| fields.0.pointer(&mark).is_some())
+}
+
+fn is_of_subresource(entry: &ManagedFieldsEntry) -> bool {
+    !entry.subresource.as_deref().unwrap_or_default().is_empty()
+}
+
+fn is_update(entry: &ManagedFieldsEntry) -> bool {
+    entry.operation.as_deref() == Some("Update")
 }
 
 /// Whether an entry is ours, and no server-side apply: what it holds, a later apply would not give up.
 pub(super) fn is_unclaimed(entry: &ManagedFieldsEntry) -> bool {
     let is_own = is_of_creation(entry) || is_own_apply(&as_own_apply(entry));
-    is_own && entry.operation.as_deref() == Some("Update")
+    is_own && is_update(entry)
 }
 
 fn is_of_creation(entry: &ManagedFieldsEntry) -> bool {
@@ -95,7 +163,8 @@ mod tests {
 
     /// The entries of `live` after the claim that `created` asks for.
     fn claimed_entries(created: &Value, live: &Value) -> Result<Value, json_patch::PatchError> {
-        let patch = claim(&metadata_of(created)).expect("there is something to claim");
+        let patch =
+            claim(&metadata_of(created), Takes::Copies).expect("there is something to claim");
         let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
         let mut claimed = live.clone();
         json_patch::patch(&mut claimed, &patch)?;
@@ -139,6 +208,65 @@ mod tests {
             assert_eq!(claimed_entries(&both, &both).unwrap(), expected);
         }
         let done = metadata_of(&object(&[ours, status]));
-        assert_eq!(claim(&done), None);
+        assert_eq!(claim(&done, Takes::Copies), None);
+    }
+
+    /// The fields that are left to each manager after a claim.
+    fn left(fields: &Value, takes: Takes) -> Vec<(String, Value)> {
+        let metadata: ObjectMeta =
+            serde_json::from_value(json!({"managedFields": fields})).unwrap();
+        let fields = metadata.managed_fields.unwrap();
+        let claimed = claimed(fields.clone(), takes).unwrap_or(fields);
+        let told = claimed
+            .into_iter()
+            .map(|entry| (entry.manager.unwrap(), entry.fields_v1.unwrap().0));
+        told.collect()
+    }
+
+    #[test]
+    fn who_copied_the_object_holds_only_what_is_not_ours() {
+        let mark = format!("f:{}", keys::REVISION);
+        let ours = json!({
+            "f:metadata": {"f:annotations": {&mark: {}}, "f:labels": {"f:a": {}}},
+            "f:spec": {"f:containers": {"k:{\"name\":\"m\"}": {".": {}, "f:image": {}, "f:env": {"k:{\"name\":\"A\"}": {".": {}, "f:value": {}}}}}},
+        });
+        let theirs = json!({
+            "f:metadata": {"f:annotations": {".": {}, &mark: {}, "f:theirs": {}}, "f:labels": {".": {}, "f:a": {}}},
+            "f:spec": {"f:replicas": {}, "f:containers": {"k:{\"name\":\"m\"}": {".": {}, "f:image": {}, "f:pull": {},
+                "f:env": {".": {}, "k:{\"name\":\"A\"}": {".": {}, "f:value": {}}}}}},
+        });
+        let own =
+            json!({"manager": keys::FIELD_MANAGER_OBJECTS, "operation": "Apply", "fieldsV1": ours});
+        let status = json!({"manager": "s", "operation": "Update", "subresource": "status", "fieldsV1": theirs});
+        for operation in ["Update", "Apply"] {
+            let copy = json!({"manager": "backup", "operation": operation, "fieldsV1": theirs});
+            let left = left(&json!([own, copy, status]), Takes::Copies);
+            assert_eq!(
+                left[1],
+                (
+                    "backup".to_owned(),
+                    json!({
+                        "f:metadata": {"f:annotations": {".": {}, "f:theirs": {}}},
+                        "f:spec": {"f:replicas": {}, "f:containers": {"k:{\"name\":\"m\"}": {".": {}, "f:pull": {}}}},
+                    })
+                )
+            );
+            assert_eq!(left[2].1, theirs);
+        }
+        // Who holds nothing else is not named any more.
+        let copy = json!({"manager": "backup", "operation": "Update", "fieldsV1": ours});
+        assert_eq!(left(&json!([own, copy]), Takes::Copies).len(), 1);
+        // Without our mark it is what somebody wrote himself, unless the object was his until now.
+        let written = json!({"manager": "helm", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}}}, "f:x": {}}});
+        let applied = json!({"manager": "gitops", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}}}}});
+        let fields = json!([own, written, applied]);
+        assert_eq!(left(&fields, Takes::Copies)[1].1, written["fieldsV1"]);
+        let taken = left(&fields, Takes::Everybody);
+        assert_eq!(
+            (&taken[1].1, &taken[2].1),
+            (&json!({"f:x": {}}), &applied["fieldsV1"])
+        );
+        // As long as nothing is ours, nothing is taken.
+        assert_eq!(left(&json!([copy]), Takes::Everybody).len(), 1);
     }
 }

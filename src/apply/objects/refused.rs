@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::claim::Takes;
 use super::{
     Departures, Item, Kept, ObjectError, Objects, Step, failed, metadata_of, path, version_of,
 };
@@ -63,7 +64,10 @@ impl Objects<'_> {
             return Ok(None);
         };
         // What this left in `managedFields` would keep fields that a later apply gives up.
-        let Some(_claimed) = self.claim_written(item, resource, written).await? else {
+        let Some(_claimed) = self
+            .claim_written(item, resource, written, Takes::Copies)
+            .await?
+        else {
             return Ok(None);
         };
         let parameters = PatchParams::apply(keys::FIELD_MANAGER_OBJECTS).force();
@@ -92,7 +96,8 @@ impl Objects<'_> {
         let owners = desired.pointer("/metadata/ownerReferences");
         let change = json!({"metadata": {"ownerReferences": owners}});
         if let Some(written) = self.merge(item, resource, step, change, live).await? {
-            self.claim_written(item, resource, written).await?;
+            self.claim_written(item, resource, written, Takes::Copies)
+                .await?;
         }
         Ok(())
     }
@@ -117,7 +122,9 @@ impl Objects<'_> {
             return Ok(None);
         };
         let is_changed = version_of(&written) != version_of(live);
-        let claimed = self.claim_written(item, resource, written).await?;
+        let claimed = self
+            .claim_written(item, resource, written, Takes::Copies)
+            .await?;
         Ok(claimed.map(|object| Kept::Done {
             action: if is_changed { action } else { Action::Idle },
             object: Box::new(object),

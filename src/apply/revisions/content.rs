@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::{PLURAL, RevisionError, Revisions};
@@ -150,8 +150,6 @@ impl Revisions<'_> {
             // Who would take them may have given up: then they are read.
             _ = giving.send(Given { uid, secrets });
         }
-        let patch = json!({"metadata": {"uid": owner.uid, "managedFields": request::no_record()}});
-        self.patch(name, patch).await?;
         self.drop_secrets(name, &names).await
     }
 

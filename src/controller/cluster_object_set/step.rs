@@ -39,12 +39,12 @@ use crate::controller::cluster_object_set::{Context, PLURAL};
 use crate::controller::metrics::Check;
 use crate::error::{self, Classify, Disposition, Failure};
 use crate::identity::request::{self, RequestError, path};
-use crate::revision::Account;
 use crate::revision::certificates::Wanted;
 use crate::revision::collision::{Claim, CrdOwner};
 use crate::revision::marks::owner_reference;
 use crate::revision::probe;
 use crate::revision::rollout::{Pass, Rollout, rollout};
+use crate::revision::{Account, has_succeeded};
 
 /// What a pass came to.
 #[derive(Debug)]
@@ -176,6 +176,13 @@ impl<'a> Work<'a> {
     }
 
     async fn keep_up(self) -> Step {
+        if self.is_superseded() {
+            // A backup brought it back, or somebody activated it.
+            return match self.ctx.revisions().archive(&self.set.name_any()).await {
+                Ok(()) => Step::gone(),
+                Err(error) => Step::failed(&StepError::Abandoned(error)),
+            };
+        }
         let mut entry = self.ctx.memory.of(self.set);
         if !has_finalizer(self.set) {
             match self.add_finalizer().await {
@@ -392,6 +399,17 @@ impl<'a> Work<'a> {
             .status
             .as_ref()
             .is_some_and(|status| is_true(&status.conditions, ConditionType::Succeeded))
+    }
+
+    /// Whether a later revision of the extension is installed: then this one has nothing to keep up any more.
+    fn is_superseded(&self) -> bool {
+        let later = self.claim.siblings.iter();
+        let later = later.filter(|sibling| sibling.revision > self.claim.revision);
+        let mut sets = later.filter_map(|sibling| {
+            let mut all = self.all.iter();
+            all.find(|set| set.uid().as_ref() == Some(&sibling.uid))
+        });
+        sets.any(|set| has_succeeded(set))
     }
 
     fn predecessors(&self) -> Vec<String> {

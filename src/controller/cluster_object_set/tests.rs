@@ -19,7 +19,7 @@ use crate::identity::{DefaultAccount, ExcludedNamespaces};
 use crate::revision::phase::phases;
 use crate::revision::plan::{Desired, object_marks};
 use crate::revision::probe::default_probes;
-use crate::revision::{Account, BundleIdentity, Extension, Revision, revisions_of};
+use crate::revision::{Account, BundleIdentity, Extension, Revision, revisions_of, states};
 use crate::testing::api_server::ApiServer;
 
 mod abandoned;

@@ -235,3 +235,48 @@ async fn whether_a_revision_was_orphaned_is_asked_again() {
         0
     );
 }
+
+/// A backup keeps no status; the mark of success stays.
+#[tokio::test]
+async fn what_succeeded_is_known_without_its_status() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let path = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
+    let set = cluster.server.object(path).unwrap();
+    assert_eq!(set["metadata"]["annotations"][keys::SUCCEEDED], "true");
+    cluster.ensure(&desired("2.0.0", &operator())).await;
+    cluster.server.edit(path, &json!({"status": null}));
+    let states = states(&cluster.revisions());
+    assert_eq!(states.installed.unwrap().name, "e-1");
+    assert_eq!(states.rolling_out.len(), 1);
+}
+
+/// An older backup over what was upgraded since.
+#[tokio::test]
+async fn an_older_revision_that_comes_back_is_archived_not_rolled_out() {
+    let cluster = Cluster::new().await;
+    cluster
+        .install("e-1", &desired("1.0.0", &[config("1")]))
+        .await;
+    cluster
+        .install("e-2", &desired("2.0.0", &[config("2")]))
+        .await;
+    cluster.passes("e-1").await;
+    let path = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
+    let active = json!({"spec": {"lifecycleState": "Active"}, "metadata": {"finalizers": null}, "status": null});
+    cluster.server.edit(path, &active);
+    cluster.server.requests();
+    cluster.passes("e-1").await;
+    assert_eq!(
+        cluster.server.object(path).unwrap()["spec"]["lifecycleState"],
+        "Archived"
+    );
+    let requests = cluster.server.requests();
+    assert!(
+        !requests.iter().any(|line| line.contains("/configmaps")),
+        "{requests:?}"
+    );
+    let owner =
+        cluster.server.object(CONFIG).unwrap()["metadata"]["ownerReferences"][0]["name"].clone();
+    assert_eq!(owner, "e-2");
+}
