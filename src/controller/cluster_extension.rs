@@ -30,10 +30,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::{Client, ResourceExt as _};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
+use tracing::info;
 
 pub use self::memory::Memory;
 use self::object::{report, write_finalizer};
@@ -67,6 +68,10 @@ use crate::upgradeable::{ActiveBundle, Minor, notice};
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// How soon an extension is looked at again that is newer than the cache.
 const BEHIND: Duration = Duration::from_millis(100);
+/// How far apart a backup tool may restore an extension and its revisions while we look on.
+const RESTORED_TOGETHER: SignedDuration = SignedDuration::from_secs(30);
+/// How soon restored revisions are looked for again.
+const REVISIONS_ARRIVE: Duration = Duration::from_secs(1);
 
 /// What the reconciler needs.
 pub struct Context {
@@ -132,6 +137,13 @@ pub async fn reconcile(seen: Arc<ClusterExtension>, ctx: Arc<Context>) -> Next {
     if let Err(error) = write_finalizer(&extension, &ctx).await {
         return unwritten(&error, "the extension's finalizers");
     }
+    if is_ahead_of_its_revisions(&extension, &ctx) {
+        info!(
+            extension = extension.name_any(),
+            "restored from a backup: waiting for its revisions, which tell what is installed"
+        );
+        return Next::After(REVISIONS_ARRIVE);
+    }
     let outcome = if extension.metadata.deletion_timestamp.is_some() {
         match uninstall(&extension, &ctx).await {
             Taken::NotYet(outcome) => *outcome,
@@ -148,6 +160,28 @@ pub async fn reconcile(seen: Arc<ClusterExtension>, ctx: Arc<Context>) -> Next {
         return unwritten(&error, "the extension's status");
     }
     next(&outcome)
+}
+
+/// Whether an extension was restored from a backup just now, and its revisions, by which it is known what is installed, are
+/// still to come: it has our finalizer, as none has that somebody writes, and nothing else of ours. A process that ended
+/// between finalizer and status leaves the same; so the wait is short.
+fn is_ahead_of_its_revisions(extension: &ClusterExtension, ctx: &Context) -> bool {
+    let is_marked = (extension.finalizers().iter()).any(|it| it == keys::FINALIZER_UNINSTALL);
+    let is_known = (extension.status.as_ref()).is_some_and(|status| !status.conditions.is_empty());
+    let created = extension.metadata.creation_timestamp.as_ref();
+    let is_new = created.is_some_and(|created| {
+        Timestamp::now().duration_since(created.0).abs() < RESTORED_TOGETHER
+    });
+    let is_alone = || {
+        let account = extension.spec.service_account_name();
+        let account = (ctx.identity).account_for(&extension.spec.namespace, account);
+        revisions(&identity_of(extension, account.ok()), ctx).is_empty()
+    };
+    is_marked
+        && !is_known
+        && extension.metadata.deletion_timestamp.is_none()
+        && is_new
+        && is_alone()
 }
 
 fn next(outcome: &Outcome) -> Next {

@@ -201,3 +201,56 @@ async fn a_rollout_is_taken_back_by_nobody_but_its_owner() {
         assert_eq!(is_read, !goes_on, "{version:?} {is_unreadable}: {status}");
     }
 }
+
+/// Of an extension that a backup brings before its revisions it is not known what is installed.
+#[tokio::test]
+async fn a_restored_extension_waits_for_its_revisions() {
+    let now = Timestamp::now();
+    let before = |seconds| (now - SignedDuration::from_secs(seconds)).to_string();
+    for (created, finalizers, status, waits) in [
+        (
+            before(1),
+            json!([keys::FINALIZER_UNINSTALL]),
+            json!(null),
+            true,
+        ),
+        (
+            before(60),
+            json!([keys::FINALIZER_UNINSTALL]),
+            json!(null),
+            false,
+        ),
+        (before(1), json!([]), json!(null), false),
+        (
+            before(1),
+            json!([keys::FINALIZER_UNINSTALL]),
+            json!({"conditions": [{"type": "Installed", "status": "False", "reason": "Absent", "message": "",
+                "lastTransitionTime": before(1)}]}),
+            false,
+        ),
+    ] {
+        let it = Fixture::new().await;
+        it.server.add(&json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+            "metadata": {"name": "e", "uid": "e", "finalizers": finalizers},
+            "spec": {"namespace": "n", "serviceAccount": {"name": "s"},
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
+            "status": status,
+        }));
+        let path = "/apis/olm.operatorframework.io/v1/clusterextensions/e";
+        let change = json!({"metadata": {"creationTimestamp": created}});
+        it.server.edit(path, &change);
+        let next = it.pass(it.seen()).await;
+        assert_eq!(
+            next == Next::After(REVISIONS_ARRIVE),
+            waits,
+            "{created} {finalizers} {status}"
+        );
+        // With its revisions it goes on.
+        it.server.add(&revision(1, "1.0.0", true));
+        while it.ctx.sets.all().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_ne!(it.pass(it.seen()).await, Next::After(REVISIONS_ARRIVE));
+    }
+}
