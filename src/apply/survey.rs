@@ -4,7 +4,7 @@
 
 use futures::FutureExt as _;
 use kube::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::ClusterObjectSet;
 use crate::api::object::ObjectKey;
@@ -45,6 +45,36 @@ pub enum State {
     Unreadable(String),
 }
 
+/// The manifests of all objects of `set`; of Secrets for certificates that oxolm makes, only the names.
+///
+/// # Errors
+/// When the Secrets that hold them cannot be read.
+pub async fn manifests(
+    client: &Client,
+    system_namespace: &str,
+    set: &ClusterObjectSet,
+) -> Result<Vec<Value>, ContentError> {
+    let content = reader(client, system_namespace).resolve(set).await?.content;
+    let items = content.phases.into_iter().flat_map(|phase| phase.items);
+    let secrets = content.servings.into_iter().map(|serving| {
+        let ObjectKey {
+            name, namespace, ..
+        } = serving.secret;
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}})
+    });
+    Ok(items.map(|item| item.object).chain(secrets).collect())
+}
+
+/// Reads everything with the rights of who asks.
+fn reader<'a>(client: &'a Client, system_namespace: &'a str) -> Reader<'a> {
+    Reader {
+        own: client,
+        account: client,
+        system_namespace,
+        given: Vec::new(),
+    }
+}
+
 /// Looks at all objects of `set`, in the order in which they are applied.
 ///
 /// # Errors
@@ -54,13 +84,7 @@ pub async fn survey(
     system_namespace: &str,
     set: &ClusterObjectSet,
 ) -> Result<Vec<Surveyed>, ContentError> {
-    let reader = Reader {
-        own: client,
-        account: client,
-        system_namespace,
-        given: Vec::new(),
-    };
-    let content = reader.resolve(set).await?.content;
+    let content = reader(client, system_namespace).resolve(set).await?.content;
     let discovery = Discovery::new(client.clone());
     // The API server let them in: what cannot be read asserts nothing.
     let probes = probe::parse(&set.spec.progression_probes).unwrap_or_default();
@@ -158,8 +182,6 @@ fn judge(probes: &[Probe], set: &ClusterObjectSet, key: &ObjectKey, live: &Value
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::testing::api_server::ApiServer;
 

@@ -1,5 +1,7 @@
 //! What an account needs that installs a bundle: the part that `oxolm rbac` and `oxolm new` share.
 
+pub(super) mod held;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,6 +10,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use serde_json::Value;
 
+use self::held::Held;
 use super::catalogs::Catalogs;
 use super::cluster::Cluster;
 use super::installed::Installed;
@@ -372,20 +375,35 @@ impl Bundle {
 }
 
 impl Roles {
-    /// The least ones with which `account` can install each of `bundles`, and upgrade one to another.
+    /// The least ones with which `account` can install each of `bundles`, and upgrade one to another, or what an extension
+    /// has to them.
     ///
     /// # Errors
     /// When one has an object of a kind that nobody knows.
-    pub(super) fn of(bundles: &[Bundle], account: &Account) -> anyhow::Result<Self> {
+    pub(super) fn of(
+        bundles: &[Bundle],
+        held: Option<&Held>,
+        account: &Account,
+    ) -> anyhow::Result<Self> {
         let package = (bundles.first()).map_or("", |bundle| bundle.loaded.package.as_str());
+        let package = held.map_or(package, |held| held.package.as_str());
         let (mut all, mut unlisted) = (Needs::default(), BTreeSet::new());
         for bundle in bundles {
             let needs = bundle.needs()?;
             unlisted.extend(unlisted_resources(bundle, &needs));
             all = all.and(&needs);
         }
+        let mut names: Vec<&str> = bundles.iter().map(Bundle::name).collect();
+        for (revision, manifests) in held.iter().flat_map(|held| &held.revisions) {
+            let needs = needs(manifests, &built_in);
+            let needs = needs.with_context(|| {
+                format!("cannot tell the rights that revision {revision} needs")
+            })?;
+            all = all.and(&needs);
+            names.push(revision);
+        }
         Ok(Self {
-            comment: comment(account, bundles, &unlisted),
+            comment: comment(account, &names, bundles, &unlisted),
             manifests: all.and_to_watch_secrets().least().manifests(
                 &account.namespace,
                 &account.name,
@@ -454,8 +472,12 @@ fn unlisted_resources(bundle: &Bundle, needs: &Needs) -> Vec<String> {
         .collect()
 }
 
-fn comment(account: &Account, bundles: &[Bundle], unlisted: &BTreeSet<String>) -> String {
-    let names: Vec<&str> = bundles.iter().map(Bundle::name).collect();
+fn comment(
+    account: &Account,
+    names: &[&str],
+    bundles: &[Bundle],
+    unlisted: &BTreeSet<String>,
+) -> String {
     let mut text = format!(
         "# What service account {account} needs to install, maintain and remove {}, and no more.\n\
          # Rules with resourceNames are about the objects of the bundle. The others are there to create them, or are given\n\

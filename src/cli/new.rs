@@ -111,7 +111,7 @@ impl New {
         ];
         let extension = self.extension(name, &account.name, &query, config);
         let bundles = [bundle];
-        let mut roles = Roles::of(&bundles, &account)?;
+        let mut roles = Roles::of(&bundles, None, &account)?;
         let text = match version {
             Some(version) => format!("{package}@{version}"),
             None => package.to_owned(),

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 
 use super::Answer;
+use super::installer::held::Held;
 use super::installer::{Installation, Roles, Target};
 use super::objects::{Form, answer, json_list, yaml_stream};
 
@@ -31,13 +32,15 @@ enum Command {
     /// nobody may give away what he has not. The namespace and the account are not made.
     ///
     /// The roles of all versions of a package have the same names, so that those of a new version alone replace those of
-    /// the installed one, whose rights the upgrade needs: for an upgrade name both, and the new one alone when it is done.
+    /// the installed one, whose rights the upgrade needs: for an upgrade name both, or the extension that is to be upgraded,
+    /// and the new one alone when it is done.
     ///
     /// Exit code 0: printed; 1: the bundle is refused, or no catalog has it; 2: the input cannot be used.
     #[command(after_help = "Examples:\n  \
         oxolm rbac generate ./my-bundle --namespace my-operator --service-account installer | kubectl apply -f -\n  \
         oxolm rbac generate my-operator@1.x --catalog ./my-catalog -n my-operator --service-account installer\n  \
-        oxolm rbac generate my-operator@1.0.0 my-operator@1.1.0 --catalog ./my-catalog -n my-operator --service-account installer")]
+        oxolm rbac generate my-operator@1.0.0 my-operator@1.1.0 --catalog ./my-catalog -n my-operator --service-account installer\n  \
+        oxolm rbac generate my-operator@1.1.0 --extension my-operator --cluster -n my-operator --service-account installer")]
     Generate(Generate),
     /// Ask a cluster whether an account has the rights to install, maintain and remove a bundle.
     ///
@@ -57,8 +60,17 @@ enum Command {
 struct Generate {
     /// The bundle: a directory, a tar archive or an image, or a package of a catalog with the versions that will do;
     /// several bundles of one package for an upgrade from one to another
-    #[arg(value_name = "SRC|PACKAGE[@VERSION]", required = true)]
+    #[arg(
+        value_name = "SRC|PACKAGE[@VERSION]",
+        required_unless_present = "extension"
+    )]
     bundles: Vec<String>,
+    /// An extension of the cluster: what its revisions hold counts, too, whatever version and configuration they are of
+    #[arg(long, value_name = "NAME")]
+    extension: Option<String>,
+    /// The namespace that oxolm runs in, and that holds what revisions consist of
+    #[arg(long, value_name = "NAME", default_value = "olmv1-system")]
+    system_namespace: String,
     /// The account
     #[arg(long, value_name = "NAME")]
     service_account: String,
@@ -85,12 +97,25 @@ pub(super) fn run(arguments: &Rbac) -> anyhow::Result<Answer> {
 fn generate(arguments: &Generate) -> anyhow::Result<String> {
     let installation = &arguments.installation;
     let account = installation.account(&arguments.service_account)?;
-    let cluster = installation.cluster()?;
+    let cluster = match &arguments.extension {
+        Some(_) => Some(installation.catalogs.live.connect()?),
+        None => installation.cluster()?,
+    };
     let target = Target::new(cluster.as_ref(), &account)?;
-    let bundles = installation.bundles(&arguments.bundles, target)?;
-    let mut roles = Roles::of(&bundles, &account)?;
-    let upgrade = installation.upgrade("generate", &arguments.bundles, &bundles, target);
-    roles.say(upgrade.as_deref());
+    let bundles = if arguments.bundles.is_empty() {
+        Vec::new()
+    } else {
+        installation.bundles(&arguments.bundles, target)?
+    };
+    let held = cluster.as_ref().zip(arguments.extension.as_deref());
+    let held =
+        held.map(|(cluster, extension)| Held::by(cluster, extension, &arguments.system_namespace));
+    let held = held.transpose()?;
+    let mut roles = Roles::of(&bundles, held.as_ref(), &account)?;
+    if held.is_none() {
+        let upgrade = installation.upgrade("generate", &arguments.bundles, &bundles, target);
+        roles.say(upgrade.as_deref());
+    }
     match arguments.output {
         Form::Json => json_list(&roles.manifests),
         Form::Yaml => Ok(roles.comment + &yaml_stream(&roles.manifests)?),

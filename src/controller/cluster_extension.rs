@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, ResourceExt as _};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -70,6 +71,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 const BEHIND: Duration = Duration::from_millis(100);
 /// How far apart a backup tool may restore an extension and its revisions while we look on.
 const RESTORED_TOGETHER: SignedDuration = SignedDuration::from_secs(30);
+/// How long after one restored revision another may come.
+const ARRIVED_AFTER: SignedDuration = SignedDuration::from_secs(3);
 /// How soon restored revisions are looked for again.
 const REVISIONS_ARRIVE: Duration = Duration::from_secs(1);
 
@@ -168,20 +171,23 @@ pub async fn reconcile(seen: Arc<ClusterExtension>, ctx: Arc<Context>) -> Next {
 fn is_ahead_of_its_revisions(extension: &ClusterExtension, ctx: &Context) -> bool {
     let is_marked = (extension.finalizers().iter()).any(|it| it == keys::FINALIZER_UNINSTALL);
     let is_known = (extension.status.as_ref()).is_some_and(|status| !status.conditions.is_empty());
-    let created = extension.metadata.creation_timestamp.as_ref();
-    let is_new = created.is_some_and(|created| {
-        Timestamp::now().duration_since(created.0).abs() < RESTORED_TOGETHER
-    });
-    let is_alone = || {
+    let is_within = |metadata: &ObjectMeta, time| {
+        let created = metadata.creation_timestamp.as_ref();
+        created.is_some_and(|created| Timestamp::now().duration_since(created.0).abs() < time)
+    };
+    let are_arriving = || {
         let account = extension.spec.service_account_name();
         let account = (ctx.identity).account_for(&extension.spec.namespace, account);
-        revisions(&identity_of(extension, account.ok()), ctx).is_empty()
+        let own = revisions(&identity_of(extension, account.ok()), ctx);
+        let is_own = |set: &ClusterObjectSet| own.iter().any(|one| one.name == set.name_any());
+        let mut sets = ctx.sets.all().into_iter();
+        own.is_empty() || sets.any(|set| is_own(&set) && is_within(&set.metadata, ARRIVED_AFTER))
     };
     is_marked
         && !is_known
         && extension.metadata.deletion_timestamp.is_none()
-        && is_new
-        && is_alone()
+        && is_within(&extension.metadata, RESTORED_TOGETHER)
+        && are_arriving()
 }
 
 fn next(outcome: &Outcome) -> Next {

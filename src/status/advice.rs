@@ -3,6 +3,8 @@
 //! A reason is the same for many failures, and its meaning can only say the most general thing. Nothing is decided here by
 //! text: people read it, and where no text is known they are told what the reason means.
 
+use kube::ResourceExt as _;
+
 use crate::api::ClusterExtension;
 use crate::preflight::permissions::REMOVED_API;
 use crate::resolve::report;
@@ -63,24 +65,28 @@ pub(super) fn of_extension(
     let installed = status.and_then(|status| status.install.as_ref());
     let installed = installed.map(|install| install.bundle.version.as_str());
     let chosen = resolved.and_then(report::chosen_version);
-    // Both, for an upgrade: what the old version leaves behind is deleted with the account's rights.
-    let chosen = chosen.filter(|chosen| Some(*chosen) != installed);
-    let versions = installed.into_iter().chain(chosen);
-    let mut bundles: Vec<String> = versions
-        .map(|version| format!("{package}@{version}"))
-        .collect();
-    if bundles.is_empty() {
-        bundles.push(package.clone());
-    }
-    let bundles = bundles.join(" ");
+    let has_revisions = status.is_some_and(|status| !status.active_revisions.is_empty());
+    // What its revisions hold is maintained, or deleted, with the account's rights, too. Their version may have left the
+    // catalog, and their configuration the spec.
+    let held = has_revisions.then(|| format!("--extension {}", extension.name_any()));
+    let is_held = has_revisions && (chosen == installed || chosen.is_none());
+    let bundle = match chosen.or(installed) {
+        _ if is_held && extension.spec.config.is_none() => None,
+        Some(version) => Some(format!("{package}@{version}")),
+        None => Some(package.clone()),
+    };
+    let catalogs = bundle.is_some().then(|| "--cluster".to_owned());
+    let has_bundle = bundle.is_some();
+    let parts: Vec<String> = [bundle, held, catalogs].into_iter().flatten().collect();
+    let parts = parts.join(" ");
     let namespace = &extension.spec.namespace;
     let account = extension.spec.service_account_name().unwrap_or("NAME");
     let (config, of_config) = match &extension.spec.config {
-        Some(_) => (" --config FILE", ", FILE being its spec.config.inline"),
-        None => ("", ""),
+        Some(_) if has_bundle => (" --config FILE", ", FILE being its spec.config.inline"),
+        Some(_) | None => ("", ""),
     };
     Some(format!(
-        "Give the account its rights: `oxolm rbac generate {bundles} --cluster --namespace {namespace} \
+        "Give the account its rights: `oxolm rbac generate {parts} --namespace {namespace} \
          --service-account {account}{config} | kubectl apply -f -`{of_config}. Nothing has to be restarted."
     ))
 }
@@ -96,7 +102,9 @@ mod tests {
             "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": "x"},
             "spec": {"namespace": "n", "serviceAccount": {"name": "s"},
                 "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
-            "status": installed.map_or(json!({}), |version| json!({"install": {"bundle": {"name": "p", "version": version}}})),
+            "status": installed.map_or(json!({}), |version| json!({
+                "install": {"bundle": {"name": "p", "version": version}}, "activeRevisions": [{"name": "x-1"}],
+            })),
         });
         if let Some(config) = more.get("config") {
             object["spec"]["config"] = config.clone();
@@ -120,10 +128,21 @@ mod tests {
                 json!({}),
                 Some("1.0.0"),
                 resolved,
-                "p@1.0.0 p@1.1.0 --cluster --namespace n --service-account s |",
+                "generate p@1.1.0 --extension x --cluster --namespace n --service-account s |",
             ),
-            (json!({}), Some("1.1.0"), resolved, "p@1.1.0 --cluster "),
+            (
+                json!({}),
+                Some("1.1.0"),
+                resolved,
+                "generate --extension x --namespace n ",
+            ),
             (json!({}), None, None, "p --cluster "),
+            (
+                config.clone(),
+                Some("1.1.0"),
+                resolved,
+                "generate p@1.1.0 --extension x --cluster --namespace n --service-account s --config FILE |",
+            ),
             (
                 config,
                 None,

@@ -41,6 +41,8 @@ fn target(cluster: Option<&Cluster>) -> Target<'_> {
 fn arguments(sources: &[&str]) -> Generate {
     Generate {
         bundles: sources.iter().map(|source| (*source).to_owned()).collect(),
+        extension: None,
+        system_namespace: "olmv1-system".into(),
         service_account: "installer".into(),
         output: Form::Yaml,
         installation: Installation {
@@ -233,7 +235,7 @@ fn who_made_certificates_at_the_first_install_still_makes_them() {
         let bundle = arguments.installation.bundle(&source, asked).unwrap();
         let made = bundle.certificates.clone().unwrap();
         assert_eq!((made.by, made.known), expected);
-        let comment = Roles::of(&[bundle], asked.account).unwrap().comment;
+        let comment = Roles::of(&[bundle], None, asked.account).unwrap().comment;
         let says = "as revision mine-1 of ClusterExtension mine has recorded.\n";
         let is_recorded = made.by == Provider::SelfSigned;
         assert_eq!(comment.contains(says), is_recorded, "{comment}");
@@ -264,7 +266,7 @@ fn an_upgrade_is_told_with_the_command_for_both_versions() {
         let bundles = installation.bundles(texts, target).unwrap();
         let told = installation.upgrade("generate", texts, &bundles, target);
         assert_eq!(told, expected);
-        let mut roles = Roles::of(&bundles, target.account).unwrap();
+        let mut roles = Roles::of(&bundles, None, target.account).unwrap();
         roles.say(told.as_deref());
         let lines = || roles.comment.lines();
         assert!(lines().all(|line| line.starts_with('#')), "{roles:?}");
@@ -429,7 +431,7 @@ fn judge(bundle: Bundle) -> Result<(), String> {
         name: "installer".into(),
     };
     let needs = needs(&bundle.manifests(), &built_in).map_err(|error| error.to_string())?;
-    let roles = Roles::of(&[bundle], &account).map_err(|error| error.to_string())?;
+    let roles = Roles::of(&[bundle], None, &account).map_err(|error| error.to_string())?;
     let held = held(&roles.manifests);
     // Roles of the cluster are not known when roles are generated: those that a binding refers to must be bound by name.
     let missing = |held: &HeldRules| needs.missing(held, &LiveRoles::new(), &BTreeSet::new());
