@@ -117,7 +117,12 @@ pub(crate) async fn rights_to_take_down_the_old_version_are_asked_for(
     let role = "/apis/rbac.authorization.k8s.io/v1/namespaces/leaving/roles/leaving-more";
     ensure!(stage.exists(role).await?, "nothing was touched");
 
-    stage.grant_for(&bundles).await?;
+    // What the command finds installed counts as if it were named.
+    let reference = stage.package.push_bundle(&bundles[1]).await?;
+    let arguments = [reference.as_str(), "--extension", &stage.name];
+    let arguments = arguments.map(str::to_owned).to_vec();
+    let (_, roles) = stage.roles_for(arguments, None).await?;
+    stage.apply(&roles).await?;
     stage.until_installed("1.1.0").await?;
     stage.until_exists(role, false).await?;
     stage.clear().await?;
