@@ -176,6 +176,8 @@ words! {
         MajorUpgrade,
         /// CRDs stay although they are no longer wanted, since they are in use.
         CrdsKept,
+        /// What an archived revision holds cannot be taken down.
+        TeardownStuck,
         /// Changes of some kinds are not seen at once.
         NotWatched,
         /// Changes of some kinds are seen as the account.

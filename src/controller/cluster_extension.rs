@@ -39,7 +39,7 @@ use tracing::info;
 
 pub use self::memory::Memory;
 use self::object::{report, write_finalizer};
-use self::observe::{identity_of, observed, revisions, with_created};
+use self::observe::{identity_of, observed, revisions, stuck, with_created};
 use self::roll_out::Wish;
 use self::uninstall::{Taken, uninstall};
 use crate::api::condition::Reason;
@@ -243,6 +243,7 @@ async fn go(
     }
     let mut noted = openshift_blocks(extension, &revisions, ctx.openshift.current());
     noted.extend(annotations::without_effect(extension));
+    noted.extend(stuck(&revisions));
     let installed = revision::states(&revisions)
         .installed
         .map(|revision| revision.bundle);

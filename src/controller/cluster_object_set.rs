@@ -133,6 +133,9 @@ pub async fn reconcile(ctx: Arc<Context>, set: Arc<ClusterObjectSet>) -> Next {
         // Our own write is about to arrive. It wakes nobody, but who woke us may have something to tell.
         return Next::After(WRITE_ARRIVES);
     }
+    if let Some(calm) = ctx.memory.calms_down(&set) {
+        return Next::After(calm);
+    }
     let step = step::step(&ctx, &set).await;
     let status = status::cluster_object_set(&set, &step.pass, Timestamp::now());
     match report(&ctx, &set, &step, status).await {

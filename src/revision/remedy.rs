@@ -10,6 +10,8 @@ use crate::revision::rollout::Collision;
 pub enum Remedy {
     /// It can be taken over, if whoever decides says so with one of these values.
     TakeOver(&'static str),
+    /// The same, of a CRD: were it deleted, all its resources would go with it.
+    TakeOverCrd(&'static str),
     /// A CRD that its owner left: nobody minds when it is taken over, and what is stored of it would go if it were deleted.
     Inherit,
     /// Nobody controls it, and it has the mark of a revision: with that it is never taken over, and without it perhaps
@@ -26,16 +28,19 @@ pub enum Remedy {
 impl Remedy {
     /// What helps, unless the owner is about to give the object up.
     pub fn of(collision: &Collision) -> Self {
+        let take = if collision.key.gvk.is_crd() {
+            Self::TakeOverCrd
+        } else {
+            Self::TakeOver
+        };
         match (&collision.conflict, collision.protection) {
             (Conflict::Nobody, CollisionProtection::Prevent) if collision.is_marked => {
                 Self::Unmark(Some("unowned"))
             }
             (Conflict::Nobody, _) if collision.is_marked => Self::Unmark(None),
             (Conflict::FormerCrdOwner(_), CollisionProtection::Prevent) => Self::Inherit,
-            (_, CollisionProtection::Prevent) => {
-                Self::TakeOver("unowned (objects without owner) or all")
-            }
-            (_, CollisionProtection::IfNoController) => Self::TakeOver("all"),
+            (_, CollisionProtection::Prevent) => take("unowned (objects without owner) or all"),
+            (_, CollisionProtection::IfNoController) => take("all"),
             (Conflict::Controller(_) | Conflict::CrdOwner(_), CollisionProtection::None) => {
                 Self::Part
             }
@@ -47,6 +52,10 @@ impl Remedy {
     pub fn told(&self, extension: &str) -> String {
         match self {
             Self::TakeOver(values) => format!("delete them, or {}", take_over(extension, values)),
+            Self::TakeOverCrd(values) => {
+                let take_over = take_over(extension, values);
+                format!("{take_over}; a CustomResourceDefinition that is deleted takes all its resources with it")
+            }
             Self::Inherit if extension.is_empty() => take_over(extension, ""),
             Self::Inherit => format!(
                 "let ClusterExtension {extension} take over what was left, with all that is stored of it: kubectl annotate \
@@ -118,6 +127,25 @@ mod tests {
                 .told("")
                 .contains("another ClusterObjectSet")
         );
+        let of_another = collision(
+            Conflict::CrdOwner(CrdOwner::default()),
+            CollisionProtection::Prevent,
+        );
+        for collision in [
+            of_another,
+            collision(Conflict::Nobody, CollisionProtection::IfNoController),
+        ] {
+            let collision = Collision {
+                is_marked: false,
+                ..collision
+            };
+            let told = Remedy::of(&collision).told("e");
+            assert!(
+                !told.contains("delete")
+                    || told.ends_with("that is deleted takes all its resources with it"),
+                "{told}"
+            );
+        }
         let taken = collision(
             Conflict::CrdOwner(CrdOwner::default()),
             CollisionProtection::None,

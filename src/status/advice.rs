@@ -5,7 +5,7 @@
 
 use kube::ResourceExt as _;
 
-use crate::api::ClusterExtension;
+use crate::api::{ClusterExtension, keys};
 use crate::preflight::permissions::REMOVED_API;
 use crate::resolve::report;
 
@@ -15,6 +15,8 @@ const LACKING: &str = "service account requires the following permissions";
 const UNCHANGEABLE: [&str; 2] = ["cannot change roleRef", "field is immutable"];
 /// What the API server says where the namespace of an object is not there, before and after its name.
 const NO_NAMESPACE: (&str, &str) = ("namespaces \"", "\" not found");
+/// What is said of a definition whose owner is gone.
+const LEFT_BEHIND: &str = ", which is gone and left it";
 /// A kind that nobody knows.
 const UNKNOWN_KIND: &str = "no matches for kind";
 
@@ -54,6 +56,14 @@ pub(super) fn of_extension(
     resolved: Option<&str>,
     message: &str,
 ) -> Option<String> {
+    let name = extension.name_any();
+    if message.contains(LEFT_BEHIND) {
+        return Some(format!(
+            "Let the extension take over what was left, with all that is stored of it: `kubectl annotate clusterextension {name} \
+             {}=unowned`. Nothing has to be restarted.",
+            keys::ADOPT
+        ));
+    }
     let Some(catalog) = extension.spec.source.catalog.as_ref() else {
         return of(message);
     };
@@ -68,7 +78,7 @@ pub(super) fn of_extension(
     let has_revisions = status.is_some_and(|status| !status.active_revisions.is_empty());
     // What its revisions hold is maintained, or deleted, with the account's rights, too. Their version may have left the
     // catalog, and their configuration the spec.
-    let held = has_revisions.then(|| format!("--extension {}", extension.name_any()));
+    let held = has_revisions.then(|| format!("--extension {name}"));
     let is_held = has_revisions && (chosen == installed || chosen.is_none());
     let bundle = match chosen.or(installed) {
         _ if is_held && extension.spec.config.is_none() => None,
@@ -155,6 +165,12 @@ mod tests {
             assert!(advice.contains(expected), "{advice}");
         }
         assert!(of(message).unwrap().contains("oxolm rbac generate"));
+        let left = "Conflicting Owner: ClusterExtension y (package p), which is gone and left it";
+        let advice = of_extension(&extension(&json!({}), None), None, left).unwrap();
+        assert!(
+            advice.contains("`kubectl annotate clusterextension x oxolm.dev/adopt=unowned`"),
+            "{advice}"
+        );
     }
 
     #[test]

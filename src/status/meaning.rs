@@ -63,7 +63,7 @@ pub const fn meaning(reason: Reason) -> Meaning {
         ),
         Reason::Retrying => act(
             "Something failed that time or somebody else can heal; it is tried again, at the latest after five minutes.",
-            "Do what the message says: a missing account, permission, namespace or registry is named there; colliding objects are deleted, or taken over with annotation oxolm.dev/adopt. Nothing has to be restarted.",
+            "Do what the message says: a missing account, permission, namespace or registry is named there; colliding objects are taken over with annotation oxolm.dev/adopt, or deleted, but no CustomResourceDefinition, which takes its resources with it. Nothing has to be restarted.",
         ),
         Reason::Blocked => act(
             "What the spec asks for cannot be done, and trying again would not help.",
@@ -172,6 +172,10 @@ pub const fn meaning(reason: Reason) -> Meaning {
         Reason::CrdsKept => act(
             "CustomResourceDefinitions stay although nothing wants them any more, since resources of them are stored.",
             "Delete the resources, then the definitions that the message names, if nobody needs them.",
+        ),
+        Reason::TeardownStuck => act(
+            "A revision that was replaced cannot be taken down, so what it alone holds stays, its rights among it.",
+            "Do what the message says.",
         ),
         Reason::NotWatched => act(
             "oxolm may not watch some of the kinds that are installed, so a change of theirs is seen later.",

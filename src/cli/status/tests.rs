@@ -109,7 +109,7 @@ fn what_is_wrong_comes_first() {
 
     extension late: retrying
       service account n/s not found
-      → Do what the message says: a missing account, permission, namespace or registry is named there; colliding objects are deleted, or taken over with annotation oxolm.dev/adopt. Nothing has to be restarted.
+      → Do what the message says: a missing account, permission, namespace or registry is named there; colliding objects are taken over with annotation oxolm.dev/adopt, or deleted, but no CustomResourceDefinition, which takes its resources with it. Nothing has to be restarted.
     "#);
 }
 

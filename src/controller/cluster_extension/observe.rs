@@ -5,8 +5,10 @@ use kube::ResourceExt;
 use super::Context;
 use crate::api::ClusterExtension;
 use crate::api::cluster_extension::BundleMetadata;
+use crate::api::condition::{self, ConditionType, Reason};
+
 use crate::revision::{self, Account, BundleIdentity, Extension, Revision};
-use crate::status::cluster_extension::{self as status, Observed};
+use crate::status::cluster_extension::{self as status, Observed, Warning};
 
 pub(super) fn identity_of(extension: &ClusterExtension, account: Option<Account>) -> Extension {
     Extension {
@@ -41,6 +43,24 @@ pub(super) fn with_created(mut observed: Observed, created: Option<status::Revis
     observed
 }
 
+/// The archived revisions that cannot be taken down: nobody looks at them any more, and what they alone hold stays.
+pub(super) fn stuck(revisions: &[Revision]) -> impl Iterator<Item = Warning> {
+    let archived = revisions.iter().filter(|revision| !revision.is_active());
+    archived.filter_map(|revision| {
+        let progressing = condition::find(&revision.conditions, ConditionType::Progressing)?;
+        let is_stuck = [Reason::Retrying, Reason::Blocked]
+            .iter()
+            .any(|reason| progressing.reason == reason.as_str());
+        is_stuck.then(|| Warning {
+            reason: Reason::TeardownStuck,
+            sentence: format!(
+                "Revision {} cannot be taken down: {}",
+                revision.name, progressing.message
+            ),
+        })
+    })
+}
+
 fn revision_status(revision: &Revision) -> status::Revision {
     status::Revision {
         name: revision.name.clone(),
@@ -57,5 +77,39 @@ pub(super) fn bundle_metadata(bundle: &BundleIdentity) -> BundleMetadata {
         name: bundle.name.clone(),
         version: bundle.version.clone(),
         release: bundle.release.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_archived_revision_that_is_stuck_is_told() {
+        let told = |state: &str, reason: &str| {
+            let set = serde_json::from_value(json!({
+                "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+                "metadata": {"name": "e-1", "ownerReferences": [
+                    {"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "name": "e", "uid": "e", "controller": true},
+                ]},
+                "spec": {"revision": 1, "lifecycleState": state, "collisionProtection": "Prevent", "phases": []},
+                "status": {"conditions": [{"type": "Progressing", "status": "True", "reason": reason, "message": "m",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+            }));
+            let extension = Extension {
+                name: "e".into(),
+                uid: "e".into(),
+                account: None,
+            };
+            let revisions = revision::revisions_of([&set.unwrap()], &extension);
+            let told = stuck(&revisions).next();
+            told.map(|warning| warning.sentence)
+        };
+        let expected = "Revision e-1 cannot be taken down: m";
+        assert_eq!(told("Archived", "Retrying").as_deref(), Some(expected));
+        assert_eq!(told("Archived", "Archived"), None);
+        assert_eq!(told("Active", "Retrying"), None);
     }
 }

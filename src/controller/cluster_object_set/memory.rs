@@ -2,7 +2,7 @@
 //!
 //! Nothing here is needed to be right: a process that starts anew, or forgets, reads everything once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,13 @@ use crate::apply::phases::Remembered;
 use crate::apply::watch::DriftWatches;
 use crate::revision::Account;
 use crate::revision::rollout::Warning;
+
+/// So many repairs of one revision ...
+const MANY_REPAIRS: usize = 20;
+/// ... within so long are a fight with somebody.
+const WITHIN: Duration = Duration::from_mins(1);
+/// How far apart the repairs of a fight are at least.
+const CALM: Duration = Duration::from_secs(3);
 
 /// One revision, as the last pass left it.
 #[derive(Debug, Clone, Default)]
@@ -71,6 +78,8 @@ pub struct Memory {
     deleting: Mutex<BTreeMap<String, Instant>>,
     /// Since when teardowns are refused.
     refused: Mutex<BTreeMap<String, Instant>>,
+    /// When objects were brought back, of each revision the last times.
+    repairs: Mutex<BTreeMap<String, VecDeque<Instant>>>,
 }
 
 impl Memory {
@@ -108,6 +117,31 @@ impl Memory {
         self.lock().remove(&uid);
         self.lock_deleting().remove(&uid);
         self.lock_refused().remove(&uid);
+        self.lock_repairs().remove(&uid);
+    }
+
+    /// Notes that objects of a revision were brought back.
+    pub fn note_repair(&self, set: &ClusterObjectSet) {
+        let mut repairs = self.lock_repairs();
+        let times = repairs.entry(set.uid().unwrap_or_default()).or_default();
+        times.push_back(Instant::now());
+        if times.len() > MANY_REPAIRS {
+            times.pop_front();
+        }
+    }
+
+    /// How long a revision is left alone because somebody changes its objects as often as they are brought back: both would
+    /// write without end.
+    pub fn calms_down(&self, set: &ClusterObjectSet) -> Option<Duration> {
+        let repairs = self.lock_repairs();
+        let times = repairs.get(&set.uid()?)?;
+        let is_fight = times.len() >= MANY_REPAIRS && times.front()?.elapsed() < WITHIN;
+        let left = CALM.checked_sub(times.back()?.elapsed())?;
+        (is_fight && set.metadata.deletion_timestamp.is_none() && !left.is_zero()).then_some(left)
+    }
+
+    fn lock_repairs(&self) -> MutexGuard<'_, BTreeMap<String, VecDeque<Instant>>> {
+        self.repairs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// For how long this process has seen that a revision is being deleted.
@@ -188,6 +222,7 @@ impl Memory {
     pub fn tidy(&self, live: &BTreeSet<String>, watches: &DriftWatches) {
         self.lock_deleting().retain(|uid, _| live.contains(uid));
         self.lock_refused().retain(|uid, _| live.contains(uid));
+        self.lock_repairs().retain(|uid, _| live.contains(uid));
         let mut entries = self.lock();
         entries.retain(|uid, _| live.contains(uid));
         let needed = entries.values().flat_map(|entry| {
@@ -236,5 +271,43 @@ impl Memory {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fight_is_slowed_down() {
+        let set: ClusterObjectSet = serde_json::from_value(json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet", "metadata": {"name": "e-1", "uid": "1"},
+            "spec": {"revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent", "phases": []},
+        }))
+        .unwrap();
+        let memory = Memory::default();
+        for _ in 0..MANY_REPAIRS {
+            assert_eq!(memory.calms_down(&set), None);
+            memory.note_repair(&set);
+        }
+        assert_eq!(memory.calms_down(&set), Some(CALM));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(memory.calms_down(&set), Some(Duration::from_secs(2)));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(memory.calms_down(&set), None);
+        memory.note_repair(&set);
+        assert_eq!(memory.calms_down(&set), Some(CALM));
+        let mut leaving = set.clone();
+        let deleted = Timestamp::UNIX_EPOCH;
+        leaving.metadata.deletion_timestamp = Some(
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(deleted),
+        );
+        assert_eq!(memory.calms_down(&leaving), None);
+        // What happens now and then is no fight.
+        tokio::time::advance(WITHIN).await;
+        memory.note_repair(&set);
+        assert_eq!(memory.calms_down(&set), None);
     }
 }

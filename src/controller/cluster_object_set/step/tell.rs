@@ -118,6 +118,7 @@ impl Work<'_> {
         if repaired.is_empty() {
             return Vec::new();
         }
+        self.ctx.memory.note_repair(self.set);
         vec![Note {
             news: News::DriftRepaired,
             text: format!("brought back {}", repaired.join(", ")),
