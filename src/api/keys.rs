@@ -100,7 +100,7 @@ pub const CONTENT: &str = "oxolm.dev/content";
 pub const CRD_FINDINGS: &str = "oxolm.dev/crd-findings";
 /// Annotation on a revision: the rights that its bundle gives and the one before it does not, a JSON list of sentences.
 pub const PERMISSIONS_GAINED: &str = "oxolm.dev/permissions-gained";
-/// Annotation on revisions: the namespace that the extension is installed in.
+/// Annotation on revisions: the namespace that the extension is installed in, where it is not that of the account.
 pub const INSTALL_NAMESPACE: &str = "oxolm.dev/install-namespace";
 
 /// The lease that decides who acts, the reference's own, so that both never act together.

@@ -214,7 +214,11 @@ impl Desired {
                 keys::SERVICE_ACCOUNT_NAMESPACE,
                 Some(self.account.namespace.clone()),
             ),
-            (keys::INSTALL_NAMESPACE, Some(self.namespace.clone())),
+            // It is the account's, unless that is the controller's default one.
+            (
+                keys::INSTALL_NAMESPACE,
+                (self.namespace != self.account.namespace).then(|| self.namespace.clone()),
+            ),
             (keys::CONTENT, Some(self.content())),
             (keys::OLM_PROPERTIES, self.properties.clone()),
             (

@@ -102,7 +102,7 @@ pub fn claim_of<'a>(
         family: Family {
             extension: extension_of(set),
             package: annotation(keys::PACKAGE_NAME),
-            namespace: annotation(keys::INSTALL_NAMESPACE),
+            namespace: install_namespace(set),
             account: account.to_string(),
         },
         siblings: all
@@ -115,6 +115,16 @@ pub fn claim_of<'a>(
             })
             .collect(),
     }
+}
+
+/// The namespace that a revision of an extension is installed in; empty for one by hand.
+fn install_namespace(set: &ClusterObjectSet) -> String {
+    let annotations = set.annotations();
+    let is_extensions = set.labels().contains_key(keys::OWNER_NAME);
+    let of_account = || annotations.get(keys::SERVICE_ACCOUNT_NAMESPACE);
+    let named = annotations.get(keys::INSTALL_NAMESPACE);
+    let namespace = named.or_else(|| of_account().filter(|_| is_extensions));
+    namespace.cloned().unwrap_or_default()
 }
 
 /// The name of the extension that a revision is of; empty for one by hand.
