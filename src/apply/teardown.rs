@@ -291,7 +291,11 @@ impl Teardown<'_> {
             LeftWebhook::Needed => Ok(why.with_webhook()),
             LeftWebhook::Needless => match self.objects.drop_conversion(key, live).await {
                 Ok(()) => Ok(why.without_webhook()),
-                Err(error) if error.is_lacking() && self.believes_refusals => {
+                // An archived revision waits for nobody's rights.
+                Err(error)
+                    if error.is_lacking()
+                        && (self.believes_refusals || self.occasion == Occasion::Archived) =>
+                {
                     Ok(why.with_webhook())
                 }
                 Err(error) => Err(error),

@@ -257,3 +257,26 @@ async fn what_is_said_with_the_deletion_counts() {
     assert!(cluster.set("e-1").is_none());
     assert_eq!(cluster.server.object(CRD), None);
 }
+
+/// An account that may not change a definition any more keeps no archived revision from being done.
+#[tokio::test]
+async fn an_archived_revision_waits_for_nobodys_rights() {
+    let cluster = Cluster::new().await;
+    cluster.server.add(&stored_extension());
+    let objects = [crd(), config("1")];
+    cluster.install("e-1", &desired("1.0.0", &objects)).await;
+    let thing =
+        json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}});
+    cluster.server.add(&thing);
+    name_webhook(&cluster, false);
+    cluster
+        .server
+        .forbid("n:installer", "PATCH /apis/apiextensions.k8s.io");
+    cluster
+        .install("e-2", &desired("2.0.0", &objects[1..]))
+        .await;
+    cluster.passes("e-1").await;
+    let told = cluster.condition("e-1", "Progressing");
+    assert!(told.contains("/Archived"), "{told}");
+    assert!(cluster.server.object(CRD).is_some());
+}
