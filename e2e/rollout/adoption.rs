@@ -41,8 +41,9 @@ pub(crate) async fn adoption_is_asked_for(cluster: Arc<Cluster>) -> anyhow::Resu
     };
     stage.apply(&crd("string")).await?;
     stage.add_extension(&json!({})).await?;
-    let text = "CRDs are there already and somebody else's: delete them, or let ClusterExtension adopted take them over: annotate \
-                it with oxolm.dev/adopt unowned (objects without owner) or all\n\
+    let text = "CRDs are there already and somebody else's: let ClusterExtension adopted take them over: annotate it with \
+                oxolm.dev/adopt unowned (objects without owner) or all; a CustomResourceDefinition that is deleted takes all its \
+                resources with it\n\
                 Object CustomResourceDefinition.apiextensions.k8s.io/v1 /things.adopted.example.com\n\
                 Action: \"Collision\"\nConflicting Owner: nil\n\
                 validating upgrade for CRD \"things.adopted.example.com\": v1: ^.spec.size: type: type changed : \"string\" -> \"integer\"";
