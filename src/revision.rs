@@ -275,10 +275,14 @@ impl Revision {
 
 /// Whether all objects of a revision were available once: its status says so, or the mark that a backup keeps.
 pub fn has_succeeded(set: &ClusterObjectSet) -> bool {
-    let status = set.status.as_ref();
     let annotations = set.metadata.annotations.as_ref();
+    has_rolled_out(set) || annotations.is_some_and(|it| it.contains_key(keys::SUCCEEDED))
+}
+
+/// Whether the status of a revision says that all its objects were available once, here, in this cluster.
+pub fn has_rolled_out(set: &ClusterObjectSet) -> bool {
+    let status = set.status.as_ref();
     status.is_some_and(|it| condition::is_true(&it.conditions, ConditionType::Succeeded))
-        || annotations.is_some_and(|it| it.contains_key(keys::SUCCEEDED))
 }
 
 /// The revisions of `extension` among `sets`, by number and name.

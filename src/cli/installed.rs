@@ -85,6 +85,19 @@ impl Installed {
     }
 }
 
+/// Whose revisions are asked for, with the account that the spec names.
+pub(super) fn owner(extension: &ClusterExtension) -> Extension {
+    let account = extension.spec.service_account_name();
+    Extension {
+        name: extension.name_any(),
+        uid: extension.metadata.uid.clone().unwrap_or_default(),
+        account: account.map(|name| Account {
+            namespace: extension.spec.namespace.clone(),
+            name: name.to_owned(),
+        }),
+    }
+}
+
 fn is_of(extension: &ClusterExtension, package: &str, account: &Account) -> bool {
     let spec = &extension.spec;
     let catalog = spec.source.catalog.as_ref();

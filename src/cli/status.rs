@@ -10,12 +10,13 @@ use serde_json::{Map, Value, json};
 
 use super::Answer;
 use super::cluster::{Cluster, ClusterOptions};
+use super::installed::owner;
 use super::table::table;
 use crate::api::cluster_object_set::LifecycleState;
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use crate::apply::survey::{State, Surveyed, survey};
 use crate::error::chain;
-use crate::revision::{Account, Extension, revisions_of, states};
+use crate::revision::{Account, revisions_of, states};
 use crate::status::overview::{self, Overview, Urgency};
 
 /// Show all extensions and catalogs, what is wrong first, each with the next thing to do; also the revisions that
@@ -264,19 +265,6 @@ fn installed(extension: &ClusterExtension, sets: &[ClusterObjectSet]) -> Install
             .and_then(|revision| revision.account)
             .or(owner.account),
         ..install.unwrap_or_default()
-    }
-}
-
-/// Whose revisions are asked for, with the account that the spec names.
-fn owner(extension: &ClusterExtension) -> Extension {
-    let account = extension.spec.service_account_name();
-    Extension {
-        name: extension.name_any(),
-        uid: extension.metadata.uid.clone().unwrap_or_default(),
-        account: account.map(|name| Account {
-            namespace: extension.spec.namespace.clone(),
-            name: name.to_owned(),
-        }),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::controller::informer::{Change, Informer};
 use crate::controller::queue::Queue;
 use crate::controller::written::Written;
 use crate::identity::accounts;
-use crate::revision::Account;
+use crate::revision::{Account, has_rolled_out};
 
 /// The queues of the three kinds.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ impl Queues {
             } if is_all_but_set_status_same(old, new) => {
                 if !self.is_ours(new.as_ref(), new.status.as_ref()) {
                     self.sets.wake(&new.name_any());
-                    if has_succeeded(old) && !has_succeeded(new) {
+                    if has_rolled_out(old) && !has_rolled_out(new) {
                         // Somebody said that nothing is installed. The extension is told what the revision finds.
                         return;
                     }
@@ -221,12 +221,6 @@ fn is_all_but_status_same(old: &ClusterExtension, new: &ClusterExtension) -> boo
 
 fn is_all_but_set_status_same(old: &ClusterObjectSet, new: &ClusterObjectSet) -> bool {
     metadata_is_same(old, new) && old.spec == new.spec
-}
-
-fn has_succeeded(set: &ClusterObjectSet) -> bool {
-    use crate::api::condition::{ConditionType, is_true};
-    let status = set.status.as_ref();
-    status.is_some_and(|status| is_true(&status.conditions, ConditionType::Succeeded))
 }
 
 pub(super) fn metadata_is_same<K: Resource>(old: &K, new: &K) -> bool {

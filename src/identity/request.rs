@@ -18,6 +18,8 @@ use kube::core::{PartialObjectMeta, Request, WatchEvent};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
 
+use crate::error::UNIMPERSONATED;
+
 /// The part of a query by which unknown fields are refused.
 const STRICTLY: &str = "&fieldValidation=Strict";
 
@@ -84,9 +86,11 @@ impl RequestError {
         self.code() == Some(403)
     }
 
-    /// 403 because somebody lacks a right; admission says no in other words.
+    /// 403 because who asked lacks the right, as far as the API server knows: not because we may not act as him, and not
+    /// because of admission, which says no in other words.
     pub fn is_lacking(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.code == 403 && status.message.contains("\" cannot "))
+        matches!(self, Self::Refused(status) if status.code == 403
+            && status.message.contains("\" cannot ") && !status.message.contains(UNIMPERSONATED))
     }
 
     /// 500 because a conversion webhook does not answer, or not properly.

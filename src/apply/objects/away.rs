@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::{ObjectError, Objects, Step, failed, metadata_of, path};
 use crate::api::keys;
 use crate::api::object::ObjectKey;
-use crate::identity::impersonation;
 use crate::identity::request::{self, Deletion};
 use crate::revision::collision::controller_of;
 
@@ -141,9 +140,7 @@ impl Objects<'_> {
                 let is_used = has_more || items.into_iter().flatten().any(is_anothers);
                 Ok(if is_used { Usage::Used } else { Usage::Unused })
             }
-            Err(error) if error.is_lacking() && !impersonation::is_refused(&error) => {
-                Ok(Usage::Unknown)
-            }
+            Err(error) if error.is_lacking() => Ok(Usage::Unknown),
             // Not served (any more): nothing can be there that anybody could see.
             Err(error) if error.is_not_found() => Ok(Usage::Unused),
             // Only what is stored is converted.

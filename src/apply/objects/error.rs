@@ -93,10 +93,8 @@ impl ObjectError {
     }
 
     /// Whether the account lacks the right, as the API server sees it now: one that has just started knows no roles yet.
-    /// Neither we who may not act as the account nor admission says anything of its rights.
     pub fn is_lacking(&self) -> bool {
-        self.answer()
-            .is_some_and(|answer| answer.is_lacking() && !impersonation::is_refused(answer))
+        self.answer().is_some_and(RequestError::is_lacking)
     }
 
     /// Whether the API server answered.

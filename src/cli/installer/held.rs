@@ -8,7 +8,8 @@ use crate::api::cluster_object_set::LifecycleState;
 use crate::api::keys;
 use crate::apply::survey::manifests;
 use crate::cli::cluster::Cluster;
-use crate::revision::{Account, Extension, revisions_of};
+use crate::cli::installed::owner;
+use crate::revision::revisions_of;
 
 /// The objects of an extension's revisions: of those that are active, and of those that are not taken down yet.
 #[derive(Debug)]
@@ -32,17 +33,8 @@ impl Held {
         let (found, sets) = cluster.extension(extension)?;
         let catalog = found.spec.source.catalog.as_ref();
         let package = catalog.map(|catalog| catalog.package_name.clone());
-        let account = found.spec.service_account_name();
-        let identity = Extension {
-            name: found.name_any(),
-            uid: found.uid().unwrap_or_default(),
-            account: account.map(|name| Account {
-                namespace: found.spec.namespace.clone(),
-                name: name.to_owned(),
-            }),
-        };
         let mut revisions = Vec::new();
-        for revision in revisions_of(&sets, &identity) {
+        for revision in revisions_of(&sets, &owner(&found)) {
             let Some(set) = sets.iter().find(|set| set.name_any() == revision.name) else {
                 continue;
             };

@@ -23,7 +23,6 @@ use tokio::time::Instant;
 pub(super) use self::tell::Note;
 use self::tell::renewals;
 use crate::api::cluster_object_set::{CollisionProtection, LifecycleState};
-use crate::api::condition::{ConditionType, is_true};
 
 use crate::api::object::ObjectKey;
 use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
@@ -44,7 +43,7 @@ use crate::revision::collision::{Claim, CrdOwner};
 use crate::revision::marks::owner_reference;
 use crate::revision::probe;
 use crate::revision::rollout::{Pass, Rollout, rollout};
-use crate::revision::{Account, has_succeeded};
+use crate::revision::{Account, has_rolled_out, has_succeeded};
 
 /// What a pass came to.
 #[derive(Debug)]
@@ -395,10 +394,7 @@ impl<'a> Work<'a> {
     }
 
     fn has_succeeded(&self) -> bool {
-        self.set
-            .status
-            .as_ref()
-            .is_some_and(|status| is_true(&status.conditions, ConditionType::Succeeded))
+        has_rolled_out(self.set)
     }
 
     /// Whether a later revision of the extension is installed: then this one has nothing to keep up any more.

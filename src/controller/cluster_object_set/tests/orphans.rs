@@ -9,8 +9,8 @@ fn deletions(cluster: &Cluster) -> Vec<String> {
     writes.filter(|write| write.contains("DELETE")).collect()
 }
 
-#[tokio::test]
-async fn secrets_of_an_archived_revision_that_was_restored_go_with_it() {
+/// Revision 2 took the place of revision 1, which is archived.
+async fn upgraded() -> Cluster {
     let cluster = Cluster::new().await;
     cluster
         .install("e-1", &desired("1.0.0", &[config("1")]))
@@ -19,6 +19,12 @@ async fn secrets_of_an_archived_revision_that_was_restored_go_with_it() {
         .install("e-2", &desired("2.0.0", &[config("2")]))
         .await;
     cluster.passes("e-1").await;
+    cluster
+}
+
+#[tokio::test]
+async fn secrets_of_an_archived_revision_that_was_restored_go_with_it() {
+    let cluster = upgraded().await;
     let secrets = cluster.server.paths("/namespaces/system/secrets/e-1-");
     assert_eq!(secrets.len(), 1);
     let restored = json!({"metadata": {"ownerReferences": null}});
@@ -131,14 +137,7 @@ async fn what_was_orphaned_while_nobody_was_here_stays() {
 
 #[tokio::test]
 async fn all_revisions_without_owner_are_taken_back_also_archived_ones() {
-    let cluster = Cluster::new().await;
-    cluster
-        .install("e-1", &desired("1.0.0", &[config("1")]))
-        .await;
-    cluster
-        .install("e-2", &desired("2.0.0", &[config("2")]))
-        .await;
-    cluster.passes("e-1").await;
+    let cluster = upgraded().await;
     for name in ["e-1", "e-2"] {
         let path = SET.replace("e-1", name);
         let restored = json!({"metadata": {"ownerReferences": null}, "status": null});
@@ -241,11 +240,10 @@ async fn whether_a_revision_was_orphaned_is_asked_again() {
 async fn what_succeeded_is_known_without_its_status() {
     let cluster = Cluster::new().await;
     cluster.install("e-1", &desired("1.0.0", &operator())).await;
-    let path = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
-    let set = cluster.server.object(path).unwrap();
+    let set = cluster.server.object(SET).unwrap();
     assert_eq!(set["metadata"]["annotations"][keys::SUCCEEDED], "true");
     cluster.ensure(&desired("2.0.0", &operator())).await;
-    cluster.server.edit(path, &json!({"status": null}));
+    cluster.server.edit(SET, &json!({"status": null}));
     let states = states(&cluster.revisions());
     assert_eq!(states.installed.unwrap().name, "e-1");
     assert_eq!(states.rolling_out.len(), 1);
@@ -254,21 +252,13 @@ async fn what_succeeded_is_known_without_its_status() {
 /// An older backup over what was upgraded since.
 #[tokio::test]
 async fn an_older_revision_that_comes_back_is_archived_not_rolled_out() {
-    let cluster = Cluster::new().await;
-    cluster
-        .install("e-1", &desired("1.0.0", &[config("1")]))
-        .await;
-    cluster
-        .install("e-2", &desired("2.0.0", &[config("2")]))
-        .await;
-    cluster.passes("e-1").await;
-    let path = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
+    let cluster = upgraded().await;
     let active = json!({"spec": {"lifecycleState": "Active"}, "metadata": {"finalizers": null}, "status": null});
-    cluster.server.edit(path, &active);
+    cluster.server.edit(SET, &active);
     cluster.server.requests();
     cluster.passes("e-1").await;
     assert_eq!(
-        cluster.server.object(path).unwrap()["spec"]["lifecycleState"],
+        cluster.server.object(SET).unwrap()["spec"]["lifecycleState"],
         "Archived"
     );
     let requests = cluster.server.requests();
