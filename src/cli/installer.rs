@@ -379,14 +379,19 @@ impl Roles {
     /// has to them.
     ///
     /// # Errors
-    /// When one has an object of a kind that nobody knows.
+    /// When one has an object of a kind that nobody knows, or the extension is of another package.
     pub(super) fn of(
         bundles: &[Bundle],
         held: Option<&Held>,
         account: &Account,
     ) -> anyhow::Result<Self> {
         let package = (bundles.first()).map_or("", |bundle| bundle.loaded.package.as_str());
-        let package = held.map_or(package, |held| held.package.as_str());
+        let held_package = held.map_or(package, |held| held.package.as_str());
+        ensure!(
+            bundles.is_empty() || package == held_package,
+            "the extension is of package {held_package}, the bundles are of {package}"
+        );
+        let package = held_package;
         let (mut all, mut unlisted) = (Needs::default(), BTreeSet::new());
         for bundle in bundles {
             let needs = bundle.needs()?;

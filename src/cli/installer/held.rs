@@ -15,9 +15,9 @@ use crate::revision::revisions_of;
 #[derive(Debug)]
 pub(in crate::cli) struct Held {
     /// The package.
-    pub(super) package: String,
+    pub(in crate::cli) package: String,
     /// The revisions, by number, each with its manifests.
-    pub(super) revisions: Vec<(String, Vec<Value>)>,
+    pub(in crate::cli) revisions: Vec<(String, Vec<Value>)>,
 }
 
 impl Held {

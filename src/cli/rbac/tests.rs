@@ -560,3 +560,36 @@ fn an_account_that_the_cluster_excludes_is_refused() {
     let error = usable("openshift-etcd", &cluster).unwrap_err();
     assert_eq!(error.to_string(), "choose another namespace");
 }
+
+/// Its roles would take the name of another package's.
+#[test]
+fn an_extension_of_another_package_is_refused() {
+    let (_folder, bundle) = {
+        let folder = bundle("AllNamespaces", &json!([]));
+        let path = folder.path().to_str().unwrap().to_owned();
+        let asked = target(None);
+        let read = arguments(&[]).installation.bundle(&path, asked).unwrap();
+        (folder, read)
+    };
+    let held = |package: &str| Held {
+        package: package.to_owned(),
+        revisions: vec![(
+            "x-1".to_owned(),
+            vec![
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old", "namespace": "hello"}}),
+            ],
+        )],
+    };
+    let account = target(None).account;
+    let package = bundle.loaded.package.clone();
+    let bundles = [bundle];
+    let roles = Roles::of(&bundles, Some(&held(&package)), account).unwrap();
+    let rules = yaml_stream(&roles.manifests).unwrap();
+    assert!(rules.contains("[old]"), "{rules}");
+    assert!(roles.comment.contains("and x-1"), "{}", roles.comment);
+    let refused = Roles::of(&bundles, Some(&held("other")), account).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        format!("the extension is of package other, the bundles are of {package}")
+    );
+}
