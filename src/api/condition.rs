@@ -186,6 +186,8 @@ words! {
         UnknownFields,
         /// Admission changed what is installed on its way into the cluster.
         ChangedOnTheWay,
+        /// Somebody else writes what is installed, again and again.
+        Contested,
         /// An annotation of ours that says nothing.
         UnknownAnnotation,
         /// More than one kind of warning.

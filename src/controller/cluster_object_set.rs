@@ -63,6 +63,8 @@ const LOOK_LATEST: Duration = Duration::from_mins(1);
 const WRITE_ARRIVES: Duration = Duration::from_millis(100);
 /// How often a rollout is looked at that nobody wakes. Where nothing changed, that asks the API server nothing.
 const LOOK_ANYWAY: Duration = Duration::from_secs(15);
+/// How soon it is looked whether somebody who wrote our objects again and again has stopped. That asks nothing.
+const CONTESTED_AGAIN: Duration = Duration::from_mins(1);
 /// The longest time between two looks at certificates, for clocks that are set. Where nothing is due, that asks nothing.
 const CERTIFICATES_LATEST: Duration = Duration::from_hours(24);
 /// The time between two looks for watches that nobody needs.
@@ -294,6 +296,8 @@ fn next(ctx: &Context, set: &ClusterObjectSet, step: &Step) -> Next {
         let left = Duration::try_from(left).unwrap_or_default();
         left.clamp(WRITE_ARRIVES, CERTIFICATES_LATEST)
     });
+    let is_contested = !ctx.memory.contested(set).is_empty();
+    let over = is_contested.then_some(CONTESTED_AGAIN);
     let is_unwatched = ctx.memory.is_unwatched(set);
     let reread = is_unwatched.then_some(ctx.reread);
     match &step.pass.rollout {
@@ -304,7 +308,7 @@ fn next(ctx: &Context, set: &ClusterObjectSet, step: &Step) -> Next {
         },
         Rollout::TearingDown { .. } => Next::After(TEARDOWN_AGAIN),
         Rollout::Archived => Next::OnChange,
-        Rollout::Complete => soonest([reread, certificates]),
+        Rollout::Complete => soonest([reread, certificates, over]),
         Rollout::InProgress { .. } => {
             let is_polled = ctx.memory.is_to_be_polled(set);
             let look = is_polled.then(|| look_again(age(set)));

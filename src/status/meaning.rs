@@ -193,6 +193,10 @@ pub const fn meaning(reason: Reason) -> Meaning {
             "Fields of an object are not what its manifest says, since something changes them whenever the object is applied: a mutating admission webhook or policy.",
             "If this is what the cluster's policies are for, nothing has to be done; otherwise take the object out of their reach.",
         ),
+        Reason::Contested => act(
+            "Somebody, another controller perhaps, changes or deletes objects of a revision as often as oxolm brings them back.",
+            "Find out who writes them (kubectl get --show-managed-fields), and make it stop; a Job with ttlSecondsAfterFinished deletes itself, and runs again.",
+        ),
         Reason::UnknownAnnotation => act(
             "An annotation of oxolm's on the extension has no effect: its name or its value is none that oxolm knows.",
             "Correct it, or take it away.",

@@ -4,6 +4,7 @@ use kube::ResourceExt as _;
 
 use crate::api::condition::Reason;
 use crate::api::{ClusterExtension, keys};
+use crate::oci::digest::Digest;
 use crate::status::cluster_extension::Warning;
 
 /// The annotations that an extension may have, each with the words that it takes; none: it takes any text.
@@ -29,6 +30,10 @@ pub(super) fn without_effect(extension: &ClusterExtension) -> Vec<Warning> {
                 let known: Vec<&str> = KNOWN.iter().map(|(known, _)| *known).collect();
                 format!("an extension takes {}", known.join(", "))
             }
+            Some(_) if name == keys::ACCEPT_DIGEST => match Digest::parse(value) {
+                Ok(_) => return None,
+                Err(error) => error.to_string(),
+            },
             Some((_, words)) if words.is_empty() || words.contains(&value.as_str()) => return None,
             Some((_, words)) => format!("{value:?} is none of {}", words.join(", ")),
         };
@@ -63,7 +68,10 @@ mod tests {
             ("oxolm.dev/adopt", "none"),
             ("oxolm.dev/crd-deletion", "delete"),
             ("oxolm.dev/crd-upgrade-safety", "schema-only"),
-            ("oxolm.dev/accept-digest", "sha256:1"),
+            (
+                "oxolm.dev/accept-digest",
+                &format!("sha256:{}", "1".repeat(64)),
+            ),
             ("oxolm.dev/rotate-certificates", "now"),
             ("oxolm.dev/max-openshift-version", "4.20"),
         ] {
@@ -77,6 +85,13 @@ mod tests {
             told("oxolm.dev/crd-deletion", ""),
             [
                 "Annotation oxolm.dev/crd-deletion has no effect: \"\" is none of keep-if-used, delete."
+            ]
+        );
+        assert_eq!(
+            told("oxolm.dev/accept-digest", "latest"),
+            [
+                "Annotation oxolm.dev/accept-digest has no effect: invalid digest \"latest\": expected sha256: and 64 \
+                 lower-case hexadecimal digits."
             ]
         );
         let unknown = told("oxolm.dev/adapt", "all");

@@ -26,6 +26,10 @@ const MANY_REPAIRS: usize = 20;
 const WITHIN: Duration = Duration::from_mins(1);
 /// How far apart the repairs of a fight are at least.
 const CALM: Duration = Duration::from_secs(3);
+/// As many within so long are told.
+const TOLD_WITHIN: Duration = Duration::from_mins(10);
+/// In how many of them an object was at least that is fought over.
+const OFTEN: usize = 5;
 
 /// One revision, as the last pass left it.
 #[derive(Debug, Clone, Default)]
@@ -71,6 +75,9 @@ impl Entry {
     }
 }
 
+/// When objects were brought back, and which.
+type Repairs = VecDeque<(Instant, Vec<ObjectKey>)>;
+
 /// All revisions, by UID.
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -79,7 +86,7 @@ pub struct Memory {
     /// Since when teardowns are refused.
     refused: Mutex<BTreeMap<String, Instant>>,
     /// When objects were brought back, of each revision the last times.
-    repairs: Mutex<BTreeMap<String, VecDeque<Instant>>>,
+    repairs: Mutex<BTreeMap<String, Repairs>>,
 }
 
 impl Memory {
@@ -121,13 +128,31 @@ impl Memory {
     }
 
     /// Notes that objects of a revision were brought back.
-    pub fn note_repair(&self, set: &ClusterObjectSet) {
+    pub fn note_repair(&self, set: &ClusterObjectSet, objects: Vec<ObjectKey>) {
         let mut repairs = self.lock_repairs();
         let times = repairs.entry(set.uid().unwrap_or_default()).or_default();
-        times.push_back(Instant::now());
+        times.push_back((Instant::now(), objects));
         if times.len() > MANY_REPAIRS {
             times.pop_front();
         }
+    }
+
+    /// The objects of a revision that somebody else changes or deletes again and again.
+    pub fn contested(&self, set: &ClusterObjectSet) -> BTreeSet<ObjectKey> {
+        let repairs = self.lock_repairs();
+        let Some(times) = repairs.get(&set.uid().unwrap_or_default()) else {
+            return BTreeSet::new();
+        };
+        let is_long_ago = |(first, _): &(Instant, _)| first.elapsed() >= TOLD_WITHIN;
+        if times.len() < MANY_REPAIRS || times.front().is_some_and(is_long_ago) {
+            return BTreeSet::new();
+        }
+        let mut counts: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
+        for key in times.iter().flat_map(|(_, objects)| objects) {
+            *counts.entry(key).or_default() += 1;
+        }
+        let often = counts.into_iter().filter(|(_, count)| *count >= OFTEN);
+        often.map(|(key, _)| key.clone()).collect()
     }
 
     /// How long a revision is left alone because somebody changes its objects as often as they are brought back: both would
@@ -135,12 +160,12 @@ impl Memory {
     pub fn calms_down(&self, set: &ClusterObjectSet) -> Option<Duration> {
         let repairs = self.lock_repairs();
         let times = repairs.get(&set.uid()?)?;
-        let is_fight = times.len() >= MANY_REPAIRS && times.front()?.elapsed() < WITHIN;
-        let left = CALM.checked_sub(times.back()?.elapsed())?;
+        let is_fight = times.len() >= MANY_REPAIRS && times.front()?.0.elapsed() < WITHIN;
+        let left = CALM.checked_sub(times.back()?.0.elapsed())?;
         (is_fight && set.metadata.deletion_timestamp.is_none() && !left.is_zero()).then_some(left)
     }
 
-    fn lock_repairs(&self) -> MutexGuard<'_, BTreeMap<String, VecDeque<Instant>>> {
+    fn lock_repairs(&self) -> MutexGuard<'_, BTreeMap<String, Repairs>> {
         self.repairs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -279,6 +304,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::object::Gvk;
 
     #[tokio::test(start_paused = true)]
     async fn a_fight_is_slowed_down() {
@@ -288,16 +314,23 @@ mod tests {
         }))
         .unwrap();
         let memory = Memory::default();
+        let key = |name: &str| ObjectKey {
+            gvk: Gvk::new("v1", "ConfigMap"),
+            namespace: "n".to_owned(),
+            name: name.to_owned(),
+        };
+        let one = key("one");
         for _ in 0..MANY_REPAIRS {
+            assert_eq!(memory.contested(&set), BTreeSet::new());
             assert_eq!(memory.calms_down(&set), None);
-            memory.note_repair(&set);
+            memory.note_repair(&set, vec![one.clone()]);
         }
         assert_eq!(memory.calms_down(&set), Some(CALM));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(memory.calms_down(&set), Some(Duration::from_secs(2)));
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(memory.calms_down(&set), None);
-        memory.note_repair(&set);
+        memory.note_repair(&set, vec![one.clone()]);
         assert_eq!(memory.calms_down(&set), Some(CALM));
         let mut leaving = set.clone();
         let deleted = Timestamp::UNIX_EPOCH;
@@ -305,9 +338,14 @@ mod tests {
             k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(deleted),
         );
         assert_eq!(memory.calms_down(&leaving), None);
+        // Who changes it again and again is told, and what changed once is not meant.
+        memory.note_repair(&set, vec![one.clone(), key("two")]);
+        assert_eq!(memory.contested(&set), BTreeSet::from([one.clone()]));
         // What happens now and then is no fight.
         tokio::time::advance(WITHIN).await;
-        memory.note_repair(&set);
+        memory.note_repair(&set, vec![one.clone()]);
         assert_eq!(memory.calms_down(&set), None);
+        tokio::time::advance(TOLD_WITHIN - WITHIN).await;
+        assert_eq!(memory.contested(&set), BTreeSet::new());
     }
 }

@@ -203,6 +203,7 @@ impl<'a> Work<'a> {
         }
         step.pass.warnings.extend(entry.warnings.iter().cloned());
         step.pass.warnings.extend(entry.lack.clone());
+        step.pass.warnings.extend(self.contested());
         self.ctx.memory.put(self.set, entry);
         step
     }

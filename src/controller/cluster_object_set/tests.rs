@@ -28,6 +28,7 @@ mod altered;
 mod answered;
 mod collisions;
 mod content;
+mod contested;
 mod drift;
 mod faults;
 mod leaving;

@@ -101,7 +101,7 @@ impl Work<'_> {
             return Vec::new();
         }
         let metrics = self.ctx.reporter.metrics();
-        let repaired: Vec<String> = reports
+        let repaired: Vec<ObjectKey> = reports
             .iter()
             .flat_map(|phase| &phase.objects)
             .filter_map(|object| {
@@ -112,20 +112,41 @@ impl Work<'_> {
                         return None;
                     }
                 });
-                Some(object.key.to_string())
+                Some(object.key.clone())
             })
             .collect();
         if repaired.is_empty() {
             return Vec::new();
         }
-        self.ctx.memory.note_repair(self.set);
+        let text = format!("brought back {}", joined(&repaired));
+        self.ctx.memory.note_repair(self.set, repaired);
         vec![Note {
             news: News::DriftRepaired,
-            text: format!("brought back {}", repaired.join(", ")),
+            text,
             is_warning: false,
             is_state: false,
         }]
     }
+}
+
+impl Work<'_> {
+    /// What is said of objects that somebody else writes as often as they are brought back.
+    pub(super) fn contested(&self) -> Option<Warning> {
+        let objects = self.ctx.memory.contested(self.set);
+        let sentence = format!(
+            "Somebody changes or deletes {} again and again, and each time it is brought back.",
+            joined(&objects)
+        );
+        (!objects.is_empty()).then_some(Warning {
+            reason: Reason::Contested,
+            sentence,
+        })
+    }
+}
+
+fn joined<'a>(objects: impl IntoIterator<Item = &'a ObjectKey>) -> String {
+    let names: Vec<String> = objects.into_iter().map(ObjectKey::to_string).collect();
+    names.join(", ")
 }
 
 /// What is said of fields that are not as the manifests say, object by object.
