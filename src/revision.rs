@@ -216,6 +216,8 @@ pub struct Revision {
     pub progression_probes: Vec<ProgressionProbe>,
     /// Its conditions.
     pub conditions: Vec<Condition>,
+    /// Whether they are of its spec as it is now: of an archived revision, no longer of its rollout.
+    pub is_observed: bool,
 }
 
 impl Revision {
@@ -226,6 +228,7 @@ impl Revision {
             return None;
         }
         let annotations = set.metadata.annotations.clone().unwrap_or_default();
+        let observed = set.status.as_ref().and_then(|it| it.observed_generation);
         let conditions = set
             .status
             .as_ref()
@@ -249,6 +252,7 @@ impl Revision {
             progress_deadline_minutes: set.spec.progress_deadline_minutes,
             progression_probes: set.spec.progression_probes.clone(),
             conditions,
+            is_observed: observed == set.metadata.generation,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Wiring: arguments, telemetry, health, lease, shutdown order.
 //!
 //! ```text
-//! every replica:  watches → what is on disk is served → follows the leader's choice of catalog content
+//! every replica:  the API server answers → watches → what is on disk is served → follows the leader's choice of catalog content
 //! the leader:     alone, policies in force, lease → all reconcilers
 //! stop:           queues drain → lease is given back → content server goes on for a moment, then drains ([`stop`])
 //! ```
@@ -61,6 +61,9 @@ const CATALOG_CONCURRENCY: u16 = 64;
 /// The Service in front of the content server; people know its name.
 const SERVICE_NAME: &str = "catalogd-service";
 
+/// The part that is not ready while the API server does not answer.
+const SERVER: &str = "apiserver";
+
 /// Why the process cannot run, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -113,7 +116,14 @@ pub async fn run(arguments: RunArguments) -> Result<(), RunError> {
     let fence = Fence::default();
     let client = connect(config, &requests, &fence);
     let client = client.map_err(|error| RunError::Config(error.into()))?;
-    gate::check_server(&client).await?;
+    readiness.hold("catalogs", "not read yet");
+    let probes = arguments.health_probe_bind_address;
+    let bound = health::serve(probes, readiness.clone(), stop.serving.clone()).await?;
+    info!(address = %bound, "serving probes");
+    if !gate::wait_for_server(&client, &stop.work, |why| readiness.hold(SERVER, why)).await? {
+        return Ok(());
+    }
+    readiness.release(SERVER);
     info!(version = env!("CARGO_PKG_VERSION"), namespace, "starting");
     let origin = Origin {
         client,
@@ -204,10 +214,6 @@ impl Parts {
             serving,
             ..
         } = order.clone();
-        readiness.hold("catalogs", "not read yet");
-        let probes = arguments.health_probe_bind_address;
-        let bound = health::serve(probes, readiness.clone(), serving.clone()).await?;
-        info!(address = %bound, "serving probes");
         let (catalog_queue, catalog_listener) = queue::queue();
         let (extension_queue, extension_listener) = queue::queue();
         let (set_queue, set_listener) = queue::queue();

@@ -256,7 +256,7 @@ mod tests {
             error.to_string(),
             "the API server says that it is version \"none\""
         );
-        server.fail_next("LIST /api//version", 500);
+        server.fail_next("GET /version", 500);
         let error = discovery.server_version().await.unwrap_err();
         assert!(matches!(error, ServerVersionError::Unread(_)), "{error}");
     }

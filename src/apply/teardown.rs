@@ -19,7 +19,7 @@ use crate::apply::phases::PhasesError;
 use crate::apply::watch::{DriftWatches, View};
 use crate::identity::request::Deletion;
 use crate::preflight::crd_upgrade::conversion::{LeftWebhook, left_webhook};
-use crate::revision::collision::is_own;
+use crate::revision::collision::{is_let_go, is_own, is_owned};
 
 /// What happens to CRDs that are no longer wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,6 +69,9 @@ pub struct Teardown<'a> {
     pub crd_deletion: CrdDeletion,
     /// Whether another active revision of the extension wants an object.
     pub is_wanted: &'a (dyn Fn(&ObjectKey) -> bool + Sync),
+    /// Whether the revision was orphaned for certain not: then what carries its marks and has lost its owner is taken back,
+    /// too. The garbage collector takes the owner away where somebody else owns the object besides.
+    pub takes_unowned: bool,
     /// Whether it is true that the account lacks what it is refused: an API server that has just started refuses everything.
     pub believes_refusals: bool,
 }
@@ -249,10 +252,10 @@ impl Teardown<'_> {
         };
         let metadata = metadata_of(&live);
         let claim = self.objects.claim;
-        let mut owners = metadata.owner_references.iter().flatten();
-        let is_owner = owners.any(|owner| owner.uid == claim.uid);
-        if !is_own(claim, &key.gvk, &metadata) || (self.is_wanted)(key) {
-            if is_owner {
+        let is_unowned = self.takes_unowned && is_let_go(claim, &metadata);
+        let is_ours = is_own(claim, &key.gvk, &metadata) || is_unowned;
+        if !is_ours || (self.is_wanted)(key) {
+            if is_owned(claim, &metadata) {
                 self.objects.disown(key, &live).await?;
             }
             return Ok(State::Gone);

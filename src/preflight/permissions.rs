@@ -124,6 +124,9 @@ pub enum NeedsError {
 /// What is said of a kind of a group that Kubernetes itself has, in a version that it does not serve.
 pub const REMOVED_API: &str = "this Kubernetes does not serve that version of its own API: choose a version of the bundle that is made for it";
 
+/// What is said of a list where an object should be.
+pub const LIST: &str = "a list is no object: put each of its items in its place";
+
 /// The groups of Kubernetes itself that bundles have objects of, or had. Others that end alike are defined by CRDs.
 const OF_KUBERNETES: [&str; 20] = [
     "",
@@ -150,7 +153,10 @@ const OF_KUBERNETES: [&str; 20] = [
 
 /// What helps where a kind is not served: nobody can install an API of Kubernetes.
 fn remedy(gvk: &Gvk) -> &'static str {
-    if OF_KUBERNETES.contains(&gvk.group.as_str()) {
+    let is_of_kubernetes = OF_KUBERNETES.contains(&gvk.group.as_str());
+    if is_of_kubernetes && gvk.kind.ends_with("List") {
+        LIST
+    } else if is_of_kubernetes {
         REMOVED_API
     } else {
         "install what defines it first"

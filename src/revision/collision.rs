@@ -9,15 +9,16 @@
 //! | a sibling of a higher number | progressed | progressed | progressed |
 //! | a sibling of the same number | collision | collision | collision |
 //! | somebody else | collision | collision | adopt |
+//! | nobody, this revision among the owners | adopt | adopt | adopt |
 //! | nobody, with the mark of a revision | collision | collision | collision |
 //! | nobody | collision | adopt | adopt |
 //!
-//! Differs from the reference in three ways. `None` takes an object from another revision once: who lost it to one since
-//! meets it as with `IfNoController`, or two would take it from each other for ever. An object without controller that carries the marks of this very
-//! extension (owner, package), or of this very revision of nobody (name, account), is taken back: it was restored from a
-//! backup, or orphaned. And CRDs carry no owner
-//! reference, so that nothing but our own teardown deletes them; whose they are stands in the annotation
-//! [`keys::OWNER`], and that takes the place of the controller in the table.
+//! Differs from the reference in four ways. `None` takes an object from another revision once: who lost it to one since
+//! meets it as with `IfNoController`, or two would take it from each other for ever. An object without controller that
+//! names this revision among its owners is taken back, whoever's marks it carries: who took it has let go of it. So is one
+//! that carries the marks of this very extension (owner, package), or of this very revision of nobody (name, account): it
+//! was restored from a backup, or orphaned. And CRDs carry no owner reference, so that nothing but our own teardown deletes
+//! them; whose they are stands in the annotation [`keys::OWNER`], and that takes the place of the controller in the table.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::{Deserialize, Serialize};
@@ -159,6 +160,9 @@ pub fn decide(
             Standing::Adopt
         };
     }
+    if is_owned(claim, metadata) {
+        return Standing::Adopt;
+    }
     let is_marked = annotation(metadata, keys::REVISION).is_some();
     match protection {
         CollisionProtection::IfNoController | CollisionProtection::None if !is_marked => {
@@ -184,15 +188,29 @@ pub fn revision_of(metadata: &ObjectMeta) -> Option<i64> {
     annotation(metadata, keys::REVISION)?.parse().ok() // Not a number: not ours.
 }
 
-/// Whether `claim` is who controls an existing object: by owner reference, of a CRD by its mark.
+/// Whether the revision is among the owners of an object, its controller or not.
+pub fn is_owned(claim: &Claim, metadata: &ObjectMeta) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.uid == claim.uid)
+}
+
+/// Whether nobody controls an object that carries the marks of this very revision.
+pub fn is_let_go(claim: &Claim, metadata: &ObjectMeta) -> bool {
+    let is_this = || revision_of(metadata) == Some(claim.revision);
+    controller_of(metadata).is_none() && claim.recognizes(metadata) && is_this()
+}
+
+/// Whether `claim` is who controls an existing object: by owner reference, of a CRD by its mark; or its owner, where nobody
+/// controls it any more.
 pub fn is_own(claim: &Claim, gvk: &Gvk, metadata: &ObjectMeta) -> bool {
     match controller_of(metadata) {
         Some(controller) => controller.uid == claim.uid,
         None => {
-            gvk.is_crd()
-                && CrdOwner::of(metadata).is_some_and(|owner| {
-                    owner.revision == claim.name && owner.family.is_same(&claim.family)
-                })
+            is_owned(claim, metadata)
+                || gvk.is_crd()
+                    && CrdOwner::of(metadata).is_some_and(|owner| {
+                        owner.revision == claim.name && owner.family.is_same(&claim.family)
+                    })
         }
     }
 }
@@ -386,6 +404,15 @@ mod tests {
         check(&kind, &restored("e", "p", "4"), ["progressed"; 3], true);
         check(&kind, &restored("other", "p", "3"), ["collision"; 3], true);
         check(&kind, &restored("e", "other", "3"), ["collision"; 3], true);
+        // Who took it from us let go of it.
+        let mut let_go = restored("other", "p", "3");
+        let_go.owner_references = Some(vec![OwnerReference {
+            uid: "u3".to_owned(),
+            controller: Some(false),
+            ..OwnerReference::default()
+        }]);
+        check(&kind, &let_go, ["adopt"; 3], true);
+        assert!(is_own(&claim(), &kind, &let_go));
     }
 
     #[test]

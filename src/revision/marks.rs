@@ -4,7 +4,8 @@
 //! gets the revision as its controller, without `blockOwnerDeletion`: teardown is ordered by our own finalizer, so
 //! the account needs no right on finalizers. A CRD gets an annotation instead, so that the garbage collector never
 //! deletes it, and with it all its resources. So does each object of a revision that somebody wrote by hand, besides:
-//! no label tells whose it was once its owner is lost.
+//! no label tells whose it was once its owner is lost. The rules of an aggregated `ClusterRole` are not sent: a controller of
+//! the cluster writes them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
@@ -46,6 +47,9 @@ pub fn prepare(claim: &Claim, object: &Value, live: Option<&ObjectMeta>) -> Valu
         metadata.insert("ownerReferences".to_owned(), json!(owners));
     }
     object.insert("metadata".to_owned(), Value::Object(metadata));
+    if is_aggregated(&gvk, &object) {
+        object.remove("rules");
+    }
     Value::Object(object)
 }
 
@@ -83,6 +87,12 @@ fn owners(claim: &Claim, gvk: &Gvk, live: Option<&ObjectMeta>) -> Vec<OwnerRefer
         owners.push(owner_reference(claim));
     }
     owners
+}
+
+/// Whether a controller of the cluster writes the rules of a role: whatever else they are is overwritten at once.
+fn is_aggregated(gvk: &Gvk, object: &Map<String, Value>) -> bool {
+    let rule = object.get("aggregationRule");
+    gvk.is("rbac.authorization.k8s.io", "ClusterRole") && rule.is_some_and(|rule| !rule.is_null())
 }
 
 fn take_map(object: &mut Map<String, Value>, field: &str) -> Map<String, Value> {
@@ -172,5 +182,19 @@ mod tests {
         let metadata: ObjectMeta = serde_json::from_value(sent["metadata"].clone()).unwrap();
         let gvk = Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
         assert!(is_own(&claim(), &gvk, &metadata));
+    }
+
+    #[test]
+    fn the_rules_of_an_aggregated_role_are_left_to_who_aggregates_them() {
+        let role = |rule: Value| {
+            let role = json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"},
+                "aggregationRule": rule, "rules": [],
+            });
+            prepare(&claim(), &role, None).get("rules").cloned()
+        };
+        let aggregated = json!({"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]});
+        assert_eq!(role(aggregated), None);
+        assert_eq!(role(Value::Null), Some(json!([])));
     }
 }

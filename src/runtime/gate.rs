@@ -1,4 +1,4 @@
-//! What must hold before oxolm writes anything: a server that is new enough, no other controller of this API group,
+//! What must hold before oxolm writes anything: a server that answers and is new enough, no other controller of this API group,
 //! and the policies on who may name an account in force.
 
 #![expect(
@@ -29,6 +29,8 @@ use crate::runtime::lease::IDENTITY_PREFIX;
 const OLDEST_MINOR: u32 = 30;
 /// The time between two looks while something is missing.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The time between two attempts to reach the API server.
+const SERVER_AGAIN: Duration = Duration::from_secs(1);
 /// The namespaces of a reference that runs on `OpenShift`; they count only there.
 const OPENSHIFT_NAMESPACES: [&str; 2] = ["openshift-operator-controller", "openshift-catalogd"];
 
@@ -43,11 +45,48 @@ pub enum ServerError {
     TooOld(String),
 }
 
-/// Makes sure that the API server is new enough.
+/// Waits until the API server answers, and makes sure that it is new enough; `on_wait` learns why it does not. False when
+/// `stop` came first.
+///
+/// Who ended instead would be started again less and less often, and sleep on when the API server is back.
 ///
 /// # Errors
-/// When it is not, or does not answer.
-pub async fn check_server(client: &Client) -> Result<(), ServerError> {
+/// When it is too old, or refuses to answer.
+pub async fn wait_for_server(
+    client: &Client,
+    stop: &CancellationToken,
+    mut on_wait: impl FnMut(&str),
+) -> Result<bool, ServerError> {
+    let mut said = String::new();
+    loop {
+        let why = match check_server(client).await {
+            Ok(()) => return Ok(true),
+            Err(ServerError::Unread(error)) if is_away(&error) => {
+                format!("waiting for the API server: {}", chain(&error))
+            }
+            Err(error) => return Err(error),
+        };
+        on_wait(&why);
+        if said != why {
+            warn!("{why}");
+            said = why;
+        }
+        if !pause(stop, SERVER_AGAIN).await {
+            return Ok(false);
+        }
+    }
+}
+
+/// Whether nobody answers, or nobody can yet: an API server that starts says so with a status.
+fn is_away(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code >= 500 || status.code == 429,
+        kube::Error::Service(_) | kube::Error::HyperError(_) => true,
+        _ => false,
+    }
+}
+
+async fn check_server(client: &Client) -> Result<(), ServerError> {
     let version = client
         .apiserver_version()
         .await
@@ -121,7 +160,7 @@ pub async fn wait_for_policies(
             warn!("{missing}");
             said = missing;
         }
-        if !pause(stop).await {
+        if !pause(stop, LOOK_AGAIN).await {
             return false;
         }
     }
@@ -170,16 +209,16 @@ pub async fn wait_until_alone(
             warn!("{rival}");
             said = rival;
         }
-        if !pause(stop).await {
+        if !pause(stop, LOOK_AGAIN).await {
             return false;
         }
     }
 }
 
-async fn pause(stop: &CancellationToken) -> bool {
+async fn pause(stop: &CancellationToken, period: Duration) -> bool {
     tokio::select! {
         () = stop.cancelled() => false,
-        () = tokio::time::sleep(LOOK_AGAIN) => true,
+        () = tokio::time::sleep(period) => true,
     }
 }
 
@@ -262,6 +301,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
     use super::*;
+    use crate::testing::api_server::ApiServer;
 
     #[test]
     fn kubernetes_1_30_is_the_oldest() {
@@ -274,6 +314,33 @@ mod tests {
         ] {
             assert_eq!(is_new_enough(major, minor), expected, "{major}.{minor}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_starts_before_the_api_server_waits_for_it() {
+        let server = ApiServer::new();
+        let (client, stop) = (server.client(), CancellationToken::new());
+        server.fail_next("GET /version", 503);
+        let mut told = Vec::new();
+        let answers = wait_for_server(&client, &stop, |why| told.push(why.to_owned()));
+        assert!(answers.await.unwrap());
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with("waiting for the API server: "),
+            "{told:?}"
+        );
+
+        // What no time mends is not waited for.
+        server.fail_next("GET /version", 403);
+        let refused = wait_for_server(&client, &stop, |_| ()).await;
+        assert!(
+            matches!(refused, Err(ServerError::Unread(_))),
+            "{refused:?}"
+        );
+
+        server.fail_next("GET /version", 503);
+        stop.cancel();
+        assert!(!wait_for_server(&client, &stop, |_| ()).await.unwrap());
     }
 
     #[test]

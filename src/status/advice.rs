@@ -6,7 +6,7 @@
 use kube::ResourceExt as _;
 
 use crate::api::{ClusterExtension, keys};
-use crate::preflight::permissions::REMOVED_API;
+use crate::preflight::permissions::{LIST, REMOVED_API};
 use crate::resolve::report;
 
 /// What an account lacks, as the preflight says.
@@ -32,6 +32,8 @@ pub(super) fn of(message: &str) -> Option<String> {
          choose the earlier version with spec.source.catalog.version."
     } else if message.contains(REMOVED_API) {
         "Choose a newer version of the bundle, or an older Kubernetes: nothing that is installed brings this API back."
+    } else if message.contains(LIST) {
+        "Whoever wrote the manifests has to write the items of the list one by one; another version may have them so."
     } else if message.contains(UNKNOWN_KIND) {
         "Install what defines this kind; it is looked for again by itself."
     } else if message.contains(LACKING) {

@@ -316,7 +316,7 @@ impl Call {
     fn line(&self) -> String {
         let verb = match (&self.method, &self.target.name) {
             (&Method::GET, None) if self.is_watch() => "WATCH",
-            (&Method::GET, None) if !self.target.plural.is_empty() => "LIST",
+            (&Method::GET, None) if !self.target.is_root() => "LIST",
             (method, _) => method.as_str(),
         };
         format!("{verb} {}", self.target.path())
@@ -376,7 +376,15 @@ impl Target {
         }
     }
 
+    /// Whether no resources are meant: discovery, or the server's version.
+    fn is_root(&self) -> bool {
+        self.plural.is_empty() || self.version.is_empty()
+    }
+
     fn path(&self) -> String {
+        if self.version.is_empty() {
+            return format!("/{}", self.plural);
+        }
         let object = if self.plural.is_empty() {
             self.collection().trim_end_matches('/').to_owned()
         } else {

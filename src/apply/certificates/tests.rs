@@ -536,6 +536,7 @@ async fn a_teardown_leaves_nothing() {
         occasion: Occasion::Deleted,
         crd_deletion: CrdDeletion::Delete,
         is_wanted: &|_| false,
+        takes_unowned: false,
         believes_refusals: true,
     };
     for _ in 0..8 {

@@ -45,7 +45,8 @@ pub(super) fn with_created(mut observed: Observed, created: Option<status::Revis
 
 /// The archived revisions that cannot be taken down: nobody looks at them any more, and what they alone hold stays.
 pub(super) fn stuck(revisions: &[Revision]) -> impl Iterator<Item = Warning> {
-    let archived = revisions.iter().filter(|revision| !revision.is_active());
+    let archived = revisions.iter();
+    let archived = archived.filter(|revision| !revision.is_active() && revision.is_observed);
     archived.filter_map(|revision| {
         let progressing = condition::find(&revision.conditions, ConditionType::Progressing)?;
         let is_stuck = [Reason::Retrying, Reason::Blocked]
@@ -88,14 +89,14 @@ mod tests {
 
     #[test]
     fn an_archived_revision_that_is_stuck_is_told() {
-        let told = |state: &str, reason: &str| {
+        let told_of = |state: &str, reason: &str, observed: i64| {
             let set = serde_json::from_value(json!({
                 "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-                "metadata": {"name": "e-1", "ownerReferences": [
+                "metadata": {"name": "e-1", "generation": 2, "ownerReferences": [
                     {"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "name": "e", "uid": "e", "controller": true},
                 ]},
                 "spec": {"revision": 1, "lifecycleState": state, "collisionProtection": "Prevent", "phases": []},
-                "status": {"conditions": [{"type": "Progressing", "status": "True", "reason": reason, "message": "m",
+                "status": {"observedGeneration": observed, "conditions": [{"type": "Progressing", "status": "True", "reason": reason, "message": "m",
                     "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
             }));
             let extension = Extension {
@@ -107,7 +108,10 @@ mod tests {
             let told = stuck(&revisions).next();
             told.map(|warning| warning.sentence)
         };
+        let told = |state: &str, reason: &str| told_of(state, reason, 2);
         let expected = "Revision e-1 cannot be taken down: m";
+        // What its rollout said before it was archived is not meant.
+        assert_eq!(told_of("Archived", "Retrying", 1), None);
         assert_eq!(told("Archived", "Retrying").as_deref(), Some(expected));
         assert_eq!(told("Archived", "Archived"), None);
         assert_eq!(told("Active", "Retrying"), None);

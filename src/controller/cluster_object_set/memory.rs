@@ -20,7 +20,7 @@ use crate::apply::watch::DriftWatches;
 use crate::revision::Account;
 use crate::revision::rollout::Warning;
 
-/// So many repairs of one revision ...
+/// So many repairs of one revision, or passes that failed ...
 const MANY_REPAIRS: usize = 20;
 /// ... within so long are a fight with somebody.
 const WITHIN: Duration = Duration::from_mins(1);
@@ -127,7 +127,7 @@ impl Memory {
         self.lock_repairs().remove(&uid);
     }
 
-    /// Notes that objects of a revision were brought back.
+    /// Notes that `objects` of a revision were brought back; none where a pass failed, whatever it wrote before.
     pub fn note_repair(&self, set: &ClusterObjectSet, objects: Vec<ObjectKey>) {
         let mut repairs = self.lock_repairs();
         let times = repairs.entry(set.uid().unwrap_or_default()).or_default();
@@ -345,7 +345,7 @@ mod tests {
         tokio::time::advance(WITHIN).await;
         memory.note_repair(&set, vec![one.clone()]);
         assert_eq!(memory.calms_down(&set), None);
-        tokio::time::advance(TOLD_WITHIN - WITHIN).await;
+        tokio::time::advance(TOLD_WITHIN).await;
         assert_eq!(memory.contested(&set), BTreeSet::new());
     }
 }

@@ -286,6 +286,8 @@ impl<'a> Work<'a> {
                 }
             }
             Err(error) => {
+                // Who changes what this pass wrote wakes the next one, whatever the time until then was to be.
+                self.ctx.memory.note_repair(self.set, Vec::new());
                 // What was left is not known: look at everything again.
                 entry.remembered = Remembered::default();
                 let mut step = match self.lack(&content, &error).await {

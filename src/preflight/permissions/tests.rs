@@ -329,6 +329,9 @@ fn nobody_is_told_to_install_what_kubernetes_dropped() {
         let installs = text.ends_with(": install what defines it first");
         assert_eq!(installs, !is_dropped, "{text}");
     }
+    let list = object("v1", "ConfigMapList", "ns", "t");
+    let text = needs(&[list], &|_| None).unwrap_err().to_string();
+    assert!(text.ends_with(LIST), "{text}");
 }
 
 #[test]

@@ -78,7 +78,14 @@ impl State {
         let target = &call.target;
         match target.plural.as_str() {
             "" => return self.discovery(target).map(|list| ok(&list)),
-            "version" => return Ok(ok(&json!({"gitVersion": self.server_version}))),
+            "version" => {
+                let numbers = self.server_version.trim_start_matches('v');
+                let mut numbers = numbers.split('.');
+                let (major, minor) = (numbers.next(), numbers.next());
+                return Ok(ok(
+                    &json!({"gitVersion": self.server_version, "major": major, "minor": minor}),
+                ));
+            }
             "selfsubjectrulesreviews" => return Ok(ok(&self.rules_review(call))),
             "subjectaccessreviews" => return Ok(ok(&self.access_review(call))),
             _ => {}

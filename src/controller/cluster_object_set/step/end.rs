@@ -100,7 +100,7 @@ impl Work<'_> {
             }
             Err(error) => return Step::failed(&error),
         };
-        match self.teardown(Occasion::Archived, &content).await {
+        match self.teardown(Occasion::Archived, &content, false).await {
             Err(error) => Step::failed(&error),
             Ok(torn_down) if !torn_down.remaining.is_empty() => Step::from(Rollout::TearingDown {
                 remaining: torn_down.remaining,
@@ -129,7 +129,9 @@ impl Work<'_> {
             Ok(found) => found,
             Err(step) => return *step,
         };
-        let torn_down = match self.teardown(Occasion::Deleted, &content).await {
+        let takes_unowned = self.was_not_orphaned();
+        let torn_down = self.teardown(Occasion::Deleted, &content, takes_unowned);
+        let torn_down = match torn_down.await {
             Ok(torn_down) => torn_down,
             Err(error) if is_over => {
                 let note = left(&error.to_string());
@@ -190,6 +192,13 @@ impl Work<'_> {
             }
             Err(error) => Err(Box::new(Step::failed(&error))),
         }
+    }
+
+    /// Whether the Secrets with the content, which still have their owner or are gone, tell that nobody asked for
+    /// `--cascade=orphan`: the garbage collector takes the owner from everything then, and leaves it.
+    fn was_not_orphaned(&self) -> bool {
+        let mut objects = self.set.spec.phases.iter().flat_map(|phase| &phase.objects);
+        !self.claim.is_by_hand() && objects.any(|object| object.reference.is_some())
     }
 
     /// The content of a revision that does not own its Secrets, unless it does not own anything else either: then the garbage
@@ -359,7 +368,12 @@ impl Work<'_> {
         Ok(StillWanted::These(keys))
     }
 
-    async fn teardown(&self, occasion: Occasion, content: &Content) -> Result<TornDown, EndError> {
+    async fn teardown(
+        &self,
+        occasion: Occasion,
+        content: &Content,
+        takes_unowned: bool,
+    ) -> Result<TornDown, EndError> {
         let lives = |owner: &CrdOwner| self.lives(owner);
         let all_leave = occasion == Occasion::Deleted
             && !self.claim.siblings.is_empty()
@@ -380,6 +394,7 @@ impl Work<'_> {
                 policy.parse().unwrap_or(CrdDeletion::KeepIfUsed)
             }),
             is_wanted: &is_wanted,
+            takes_unowned,
             believes_refusals: self.believes_refusals(),
         };
         let torn_down = teardown.run(content).await?;

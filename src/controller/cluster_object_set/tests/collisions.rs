@@ -152,3 +152,39 @@ async fn two_that_take_from_each_other_do_so_once() {
         );
     }
 }
+
+/// The garbage collector takes only the reference to a revision that is deleted in the foreground, where somebody else owns
+/// the object, too.
+#[tokio::test]
+async fn what_its_taker_let_go_of_is_taken_back_or_down() {
+    for is_deleted in [false, true] {
+        let cluster = Cluster::new().await;
+        cluster
+            .install("e-1", &desired("1.0.0", &[config("1")]))
+            .await;
+        let marks = json!({"metadata": {
+            "labels": {keys::OWNER_NAME: "other"},
+            "annotations": {keys::REVISION: "2", keys::PACKAGE_NAME: "other"},
+        }});
+        cluster.server.edit(CONFIG, &marks);
+        let metadata = cluster.server.object(CONFIG).unwrap()["metadata"].clone();
+        let mut owners = metadata["ownerReferences"].clone();
+        owners[0]["controller"] = json!(false);
+        let let_go = json!({"metadata": {"ownerReferences": owners}});
+        cluster.server.edit(CONFIG, &let_go);
+        if is_deleted {
+            cluster.uninstall().await;
+        }
+        cluster.passes("e-1").await;
+        let stored = cluster.server.object(CONFIG);
+        if is_deleted {
+            assert_eq!(stored, None);
+            continue;
+        }
+        let metadata = stored.unwrap()["metadata"].clone();
+        assert_eq!(metadata["ownerReferences"][0]["controller"], true);
+        assert_eq!(metadata["labels"][keys::OWNER_NAME], "e");
+        let progressing = cluster.condition("e-1", "Progressing");
+        assert!(progressing.starts_with("True/Succeeded"), "{progressing}");
+    }
+}

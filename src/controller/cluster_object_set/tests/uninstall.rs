@@ -280,3 +280,22 @@ async fn an_archived_revision_waits_for_nobodys_rights() {
     assert!(told.contains("/Archived"), "{told}");
     assert!(cluster.server.object(CRD).is_some());
 }
+
+/// Deleted in the foreground, a revision loses what somebody else owns, too: the garbage collector takes its reference away,
+/// and deletes the rest.
+#[tokio::test]
+async fn what_somebody_else_owns_besides_goes_in_a_foreground_deletion() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let other = json!([{"apiVersion": "g/v1", "kind": "Thing", "name": "t", "uid": "t", "controller": false}]);
+    let let_go = json!({"metadata": {"ownerReferences": other}});
+    cluster.server.edit(CONFIG, &let_go);
+    for secret in cluster.server.paths("/secrets/") {
+        let stored = cluster.server.object(&secret).unwrap();
+        cluster.server.remove(&stored);
+    }
+    cluster.uninstall().await;
+    cluster.passes("e-1").await;
+    assert_eq!(cluster.server.object(CONFIG), None);
+    assert_eq!(cluster.uninstall().await, Uninstall::Done);
+}
