@@ -19,7 +19,7 @@ use crate::apply::phases::PhasesError;
 use crate::apply::watch::{DriftWatches, View};
 use crate::identity::request::Deletion;
 use crate::preflight::crd_upgrade::conversion::{LeftWebhook, left_webhook};
-use crate::revision::collision::{is_let_go, is_own, is_owned};
+use crate::revision::collision::{is_family_crd, is_let_go, is_own, is_owned};
 
 /// What happens to CRDs that are no longer wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,6 +72,8 @@ pub struct Teardown<'a> {
     /// Whether the revision was orphaned for certain not: then what carries its marks and has lost its owner is taken back,
     /// too. The garbage collector takes the owner away where somebody else owns the object besides.
     pub takes_unowned: bool,
+    /// What else the revisions hold that leave together with this one: their CRDs go before anything else of any of them.
+    pub family: &'a Content,
     /// Whether it is true that the account lacks what it is refused: an API server that has just started refuses everything.
     pub believes_refusals: bool,
 }
@@ -209,28 +211,32 @@ impl Teardown<'_> {
     }
 
     /// The objects in groups, each of which must be gone before the next one begins.
-    fn order<'c>(&self, content: &'c Content) -> Vec<Vec<&'c Item>> {
-        let reversed = |wanted: &dyn Fn(&Item) -> bool| -> Vec<Vec<&'c Item>> {
-            let group = |items: &'c [Item]| items.iter().filter(|item| wanted(item)).collect();
-            content
-                .phases
-                .iter()
+    fn order<'c>(&'c self, content: &'c Content) -> Vec<Vec<&'c Item>> {
+        let reversed = |content: &'c Content, wanted: &dyn Fn(&Item) -> bool| {
+            let group = |items: &'c [Item]| -> Vec<&'c Item> {
+                items.iter().filter(|item| wanted(item)).collect()
+            };
+            let phases = content.phases.iter();
+            phases
                 .rev()
                 .map(|phase| group(&phase.items))
-                .collect()
+                .collect::<Vec<_>>()
         };
         match self.occasion {
-            Occasion::Archived => reversed(&|_| true),
+            Occasion::Archived => reversed(content, &|_| true),
             Occasion::Deleted => {
-                let mut groups = reversed(&|item| item.key.gvk.is_crd());
-                groups.extend(reversed(&|item| !item.key.gvk.is_crd()));
+                let is_crd = |item: &Item| item.key.gvk.is_crd();
+                let mut groups = reversed(content, &is_crd);
+                groups.extend(reversed(self.family, &is_crd));
+                groups.extend(reversed(content, &|item| !is_crd(item)));
                 groups
             }
         }
     }
 
     async fn take_back(&self, item: &Item, content: &Content) -> Result<State, ObjectError> {
-        if self.is_known_to_be_anothers(&item.key) {
+        let is_familys = self.family.item(&item.key).is_some();
+        if !is_familys && self.is_known_to_be_anothers(&item.key) {
             return Ok(State::Gone);
         }
         let is_last = self.occasion == Occasion::Deleted;
@@ -253,7 +259,9 @@ impl Teardown<'_> {
         let metadata = metadata_of(&live);
         let claim = self.objects.claim;
         let is_unowned = self.takes_unowned && is_let_go(claim, &metadata);
-        let is_ours = is_own(claim, &key.gvk, &metadata) || is_unowned;
+        let is_familys =
+            self.family.item(key).is_some() && is_family_crd(claim, &key.gvk, &metadata);
+        let is_ours = is_own(claim, &key.gvk, &metadata) || is_unowned || is_familys;
         if !is_ours || (self.is_wanted)(key) {
             if is_owned(claim, &metadata) {
                 self.objects.disown(key, &live).await?;
@@ -264,7 +272,7 @@ impl Teardown<'_> {
             return Ok(State::Waiting);
         }
         if key.gvk.is_crd() && self.crd_deletion == CrdDeletion::KeepIfUsed {
-            let own = content.of_kind(&live);
+            let own = content.of_kind(&live) + self.family.of_kind(&live);
             let why = match self.objects.usage(key, &live, own).await? {
                 Usage::Unused => None,
                 Usage::Used => Some(Kept::InUse),

@@ -194,6 +194,12 @@ pub fn is_owned(claim: &Claim, metadata: &ObjectMeta) -> bool {
     owners.any(|owner| owner.uid == claim.uid)
 }
 
+/// Whether a CRD is that of any revision of this extension.
+pub fn is_family_crd(claim: &Claim, gvk: &Gvk, metadata: &ObjectMeta) -> bool {
+    let is_family = |owner: &CrdOwner| owner.family.is_same(&claim.family);
+    gvk.is_crd() && CrdOwner::of(metadata).as_ref().is_some_and(is_family)
+}
+
 /// Whether nobody controls an object that carries the marks of this very revision.
 pub fn is_let_go(claim: &Claim, metadata: &ObjectMeta) -> bool {
     let is_this = || revision_of(metadata) == Some(claim.revision);

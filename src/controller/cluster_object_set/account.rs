@@ -154,12 +154,16 @@ pub fn has_revision(owner: &CrdOwner, all: &[Arc<ClusterObjectSet>]) -> bool {
     })
 }
 
-/// Whether `other` is an active revision of the same extension: the same controller, or, after a restore, the same
-/// labels and account. A label beside a foreign owner means nothing.
+/// Whether `other` is an active revision of the same extension, and stays.
 fn are_siblings(set: &ClusterObjectSet, other: &ClusterObjectSet) -> bool {
+    is_of_one_extension(set, other) && other.metadata.deletion_timestamp.is_none()
+}
+
+/// Whether `other` is another active revision of the same extension: the same controller, or, after a restore, the same
+/// labels and account. A label beside a foreign owner means nothing.
+pub fn is_of_one_extension(set: &ClusterObjectSet, other: &ClusterObjectSet) -> bool {
     use crate::api::cluster_object_set::LifecycleState;
-    let is_active = other.spec.lifecycle_state == LifecycleState::Active
-        && other.metadata.deletion_timestamp.is_none();
+    let is_active = other.spec.lifecycle_state == LifecycleState::Active;
     if !is_active || set.uid() == other.uid() {
         return false;
     }

@@ -22,7 +22,8 @@ use crate::apply::objects::{Item, ObjectError, metadata_of};
 use crate::apply::phases::PhasesError;
 use crate::apply::secrets::{self, ContentError, Reader, Resolved};
 use crate::apply::teardown::{CrdDeletion, Kept, Occasion, Teardown, TornDown};
-use crate::controller::cluster_object_set::Context;
+use crate::controller::cluster_object_set::account::is_of_one_extension;
+use crate::controller::cluster_object_set::{Context, PLURAL};
 use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, RequestError, path};
 use crate::revision::collision::{CrdOwner, is_own};
@@ -56,6 +57,8 @@ enum EndError {
     Extension(#[source] RequestError),
     #[error("cannot list the CustomResourceDefinitions of the revision")]
     Crds(#[source] RequestError),
+    #[error("cannot tell whether the kind ClusterObjectSet is being deleted")]
+    Kind(#[source] RequestError),
     #[error("cannot tell what revision {name} wants to stay")]
     Sibling {
         name: String,
@@ -77,6 +80,7 @@ impl Classify for EndError {
             | Self::Secrets(_)
             | Self::Extension(_)
             | Self::Crds(_)
+            | Self::Kind(_)
             | Self::Sibling { .. }
             | Self::Unknown { .. } => Disposition::Retry,
         }
@@ -174,7 +178,9 @@ impl Work<'_> {
             }
             Ok(resolved) => return self.unless_orphaned(resolved).await,
             Err(error)
-                if is_over(self.ctx, self.set) || error.disposition() != Disposition::Retry =>
+                if is_over(self.ctx, self.set)
+                    || error.disposition() != Disposition::Retry
+                    || is_garbled(&error) && !self.has_begun() =>
             {
                 let note = left(&format!("its objects cannot be read: {error}"));
                 return Err(Box::new(release(self.ctx, self.set, vec![note]).await));
@@ -192,6 +198,13 @@ impl Work<'_> {
             }
             Err(error) => Err(Box::new(Step::failed(&error))),
         }
+    }
+
+    /// Whether anything can have been applied.
+    fn has_begun(&self) -> bool {
+        let status = self.set.status.as_ref();
+        let was_read = status.is_some_and(|status| !status.observed_phases.is_empty());
+        was_read || !self.ctx.memory.phases(&self.claim.uid).is_empty()
     }
 
     /// Whether the Secrets with the content, which still have their owner or are gone, tell that nobody asked for
@@ -337,35 +350,75 @@ impl Work<'_> {
         }))
     }
 
-    /// What other active revisions of the extension have, too. It is read where no pass of this process has been over them.
+    /// What other active revisions of the extension have, too.
     async fn wanted(&self) -> Result<StillWanted, EndError> {
         let mut keys = BTreeSet::new();
         for sibling in &self.claim.siblings {
-            let mut phases = self.ctx.memory.phases(&sibling.uid);
-            if phases.is_empty() {
-                let mut all = self.all.iter();
-                let Some(set) = all.find(|set| set.uid().as_ref() == Some(&sibling.uid)) else {
-                    continue;
-                };
-                let reader = Reader {
-                    given: Vec::new(),
-                    own: &self.ctx.client,
-                    account: &self.client,
-                    system_namespace: &self.ctx.system_namespace,
-                };
-                phases = match reader.resolve(set).await {
-                    Ok(resolved) => resolved.content.keys(),
-                    // Nobody knows what it holds: what runs is not to go for that.
-                    Err(ContentError::NotFound { .. }) => return Ok(StillWanted::Everything),
-                    Err(source) => {
-                        let name = sibling.name.clone();
-                        return Err(EndError::Sibling { name, source });
-                    }
-                };
+            let mut all = self.all.iter();
+            let Some(set) = all.find(|set| set.uid().as_ref() == Some(&sibling.uid)) else {
+                continue;
+            };
+            match self.phases_of(set).await? {
+                Some(phases) => keys.extend(phases.into_iter().flat_map(|(_, keys)| keys)),
+                // Nobody knows what it holds: what runs is not to go for that.
+                None => return Ok(StillWanted::Everything),
             }
-            keys.extend(phases.into_iter().flat_map(|(_, keys)| keys));
         }
         Ok(StillWanted::These(keys))
+    }
+
+    /// The objects of another revision of the extension. It is read where no pass of this process has been over it; none
+    /// where its Secrets are gone.
+    async fn phases_of(&self, set: &ClusterObjectSet) -> Result<Option<Phases>, EndError> {
+        let phases = self.ctx.memory.phases(&set.uid().unwrap_or_default());
+        if !phases.is_empty() {
+            return Ok(Some(phases));
+        }
+        let reader = Reader {
+            given: Vec::new(),
+            own: &self.ctx.client,
+            account: &self.client,
+            system_namespace: &self.ctx.system_namespace,
+        };
+        match reader.resolve(set).await {
+            Ok(resolved) => Ok(Some(resolved.content.keys())),
+            Err(ContentError::NotFound { .. }) => Ok(None),
+            Err(source) => {
+                let name = set.name_any();
+                Err(EndError::Sibling { name, source })
+            }
+        }
+    }
+
+    /// What the other revisions of the extension hold that are not taken down yet, and this one does not have.
+    async fn family(&self, content: &Content) -> Result<Content, EndError> {
+        let mut known: BTreeSet<ObjectKey> =
+            content.keys().into_iter().flat_map(|it| it.1).collect();
+        let mut family = Content::default();
+        let others = self.all.iter();
+        let others = others.filter(|other| is_of_one_extension(self.set, other));
+        for other in others.filter(|other| has_finalizer(other)) {
+            // Where its Secrets are gone, it tells itself what becomes of its CRDs.
+            for (name, mut keys) in self.phases_of(other).await?.unwrap_or_default() {
+                keys.retain(|key| known.insert(key.clone()));
+                let items = keys.into_iter().map(known_by_key).collect();
+                family.phases.push(ContentPhase { name, items });
+            }
+        }
+        Ok(family)
+    }
+
+    /// Whether the kind of revisions itself is being deleted, and all of them with it: nobody asked to take down what they
+    /// hold.
+    async fn is_kind_leaving(&self) -> Result<bool, EndError> {
+        let url = path(CRD_GROUP, "v1", None, "customresourcedefinitions");
+        let kind = format!("{PLURAL}.{GROUP}");
+        let definition = request::get(&self.ctx.client, &url, &kind).await;
+        let definition = match definition {
+            Err(error) if error.is_lacking() => return Ok(false),
+            definition => definition.map_err(EndError::Kind)?,
+        };
+        Ok(definition.is_some_and(|it| it.pointer("/metadata/deletionTimestamp").is_some()))
     }
 
     async fn teardown(
@@ -375,13 +428,20 @@ impl Work<'_> {
         takes_unowned: bool,
     ) -> Result<TornDown, EndError> {
         let lives = |owner: &CrdOwner| self.lives(owner);
-        let all_leave = occasion == Occasion::Deleted
-            && !self.claim.siblings.is_empty()
-            && self.is_extension_leaving().await?;
-        let wanted = if all_leave {
-            StillWanted::These(BTreeSet::new())
+        let is_deleted = occasion == Occasion::Deleted;
+        let mut others = self.all.iter();
+        let has_others = is_deleted && others.any(|other| is_of_one_extension(self.set, other));
+        let is_kind_leaving = is_deleted && self.is_kind_leaving().await?;
+        let all_leave = (has_others || is_kind_leaving) && self.is_extension_leaving().await?;
+        let (wanted, family) = if all_leave {
+            (
+                StillWanted::These(BTreeSet::new()),
+                self.family(content).await?,
+            )
+        } else if is_kind_leaving {
+            (StillWanted::Everything, Content::default())
         } else {
-            self.wanted().await?
+            (self.wanted().await?, Content::default())
         };
         let is_wanted = |key: &ObjectKey| wanted.has(key);
         let policy = self.set.annotations().get(keys::CRD_DELETION);
@@ -395,9 +455,12 @@ impl Work<'_> {
             }),
             is_wanted: &is_wanted,
             takes_unowned,
+            family: &family,
             believes_refusals: self.believes_refusals(),
         };
-        let torn_down = teardown.run(content).await?;
+        let mut torn_down = teardown.run(content).await?;
+        // Each tells of its own.
+        torn_down.kept.retain(|(key, _)| family.item(key).is_none());
         let is_refused = !torn_down.refused.is_empty() || !torn_down.forbidden.is_empty();
         self.ctx
             .memory
@@ -405,6 +468,17 @@ impl Work<'_> {
         Ok(torn_down)
     }
 }
+
+/// Whether what a Secret holds can be no content, however often it is read.
+fn is_garbled(error: &ContentError) -> bool {
+    matches!(
+        error,
+        ContentError::NoKey { .. } | ContentError::Unpack { .. }
+    )
+}
+
+/// The objects of a revision, phase by phase.
+type Phases = Vec<(String, Vec<ObjectKey>)>;
 
 /// What other active revisions have.
 enum StillWanted {

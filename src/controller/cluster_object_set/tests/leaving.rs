@@ -282,3 +282,102 @@ async fn a_pass_that_comes_too_late_tells_nothing() {
         "{reasons:?}"
     );
 }
+
+/// Resources go while their operator still runs, whichever revision has the one and the other.
+#[tokio::test]
+async fn crds_of_all_revisions_go_first() {
+    for order in [["e-1", "e-2"], ["e-2", "e-1"]] {
+        let cluster = Cluster::new().await;
+        cluster.server.add(&stored_extension());
+        let installed = [config("1"), namespaced("apps/v1", "Deployment", "operator")];
+        cluster.install("e-1", &desired("1.0.0", &installed)).await;
+        let claim = namespaced("v1", "PersistentVolumeClaim", "data");
+        let mut next = vec![config("1"), crd()];
+        next.push(namespaced("apps/v1", "Deployment", "next"));
+        cluster
+            .ensure(&desired("1.1.0", &[&next[..], &[claim]].concat()))
+            .await;
+        cluster.passes("e-2").await;
+        cluster.server.edit(
+            "/api/v1/namespaces/n/persistentvolumeclaims/data",
+            &json!({"status": {"phase": "Bound"}}),
+        );
+        cluster.passes("e-2").await;
+        let held = json!({"metadata": {"finalizers": ["customresourcecleanup"]}});
+        cluster.server.edit(CRD, &held);
+        delete(&cluster, "clusterextensions", "e").await;
+        for name in order {
+            delete(&cluster, PLURAL, name).await;
+            cluster.passes(name).await;
+            assert!(cluster.server.object(DEPLOYMENT).is_some(), "{name}");
+            assert!(cluster.server.object(CONFIG).is_some(), "{name}");
+            let told = cluster.condition(name, "Progressing");
+            assert!(told.contains("things.g"), "{told}");
+        }
+        let crd = cluster.server.object(CRD).unwrap();
+        assert!(crd["metadata"]["deletionTimestamp"].is_string());
+        let gone = json!({"metadata": {"finalizers": null}});
+        cluster.server.edit(CRD, &gone);
+        for name in order {
+            cluster.passes(name).await;
+            assert!(cluster.set(name).is_none(), "{name}");
+        }
+        assert_eq!(cluster.server.object(DEPLOYMENT), None);
+        assert_eq!(cluster.server.object(CRD), None);
+    }
+}
+
+/// Who deletes the kind of revisions deletes all of them at once, and asked for no extension to go.
+#[tokio::test]
+async fn nothing_goes_with_the_kind_of_revisions() {
+    for is_extension_deleted in [false, true] {
+        let cluster = Cluster::new().await;
+        cluster.server.add(&stored_extension());
+        cluster.install("e-1", &desired("1.0.0", &operator())).await;
+        let mut kind = object(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            &format!("{PLURAL}.{GROUP}"),
+        );
+        kind["metadata"]["deletionTimestamp"] = json!(Timestamp::now().to_string());
+        kind["metadata"]["finalizers"] = json!(["customresourcecleanup"]);
+        cluster.server.add(&kind);
+        if is_extension_deleted {
+            delete(&cluster, "clusterextensions", "e").await;
+        }
+        delete(&cluster, PLURAL, "e-1").await;
+        cluster.passes("e-1").await;
+        assert!(cluster.set("e-1").is_none());
+        for path in [CONFIG, DEPLOYMENT, CRD] {
+            let left = cluster.server.object(path);
+            assert_eq!(left.is_none(), is_extension_deleted, "{path}");
+            let metadata = left.unwrap_or_default()["metadata"].clone();
+            let owners = metadata["ownerReferences"].as_array().cloned();
+            assert_eq!(owners.unwrap_or_default(), Vec::<Value>::new());
+        }
+    }
+}
+
+/// What never was read cannot have been applied, and what it is will not get better.
+#[tokio::test]
+async fn a_revision_whose_content_never_was_any_goes_at_once() {
+    let cluster = Cluster::new().await;
+    cluster.server.add(
+        &json!({"apiVersion": "v1", "kind": "Secret", "immutable": true,
+        "metadata": {"name": "s", "namespace": "n"}, "data": {"k": "bm90IEpTT04="}}),
+    );
+    cluster.server.add(&json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": "by-hand", "annotations": {
+            keys::SERVICE_ACCOUNT_NAME: "installer", keys::SERVICE_ACCOUNT_NAMESPACE: "n",
+        }},
+        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
+            "phases": [{"name": "p", "objects": [{"ref": {"name": "s", "namespace": "n", "key": "k"}}]}]},
+    }));
+    cluster.passes("by-hand").await;
+    let told = cluster.condition("by-hand", "Progressing");
+    assert!(told.contains("resolving ref"), "{told}");
+    delete(&cluster, PLURAL, "by-hand").await;
+    cluster.passes("by-hand").await;
+    assert!(cluster.set("by-hand").is_none());
+}
