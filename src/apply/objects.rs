@@ -192,7 +192,14 @@ impl Objects<'_> {
             protection => protection,
         };
         let (claim, gvk) = (self.claim, &item.key.gvk);
-        decide(claim, gvk, &metadata, protection, self.lives)
+        let standing = decide(claim, gvk, &metadata, protection, self.lives);
+        let is_nobodys =
+            matches!(&standing, Standing::Collision(conflict) if **conflict == Conflict::Nobody);
+        // Somebody replaced what is ours as a whole, and our marks with it.
+        if is_nobodys && (self.had)(&item.key) && bears_our_fields(&metadata) {
+            return Standing::Adopt;
+        }
+        standing
     }
 
     /// Brings `item` to what it should be, starting from the object as it was read just now.
@@ -519,4 +526,13 @@ fn failed(key: &ObjectKey, step: Step, source: RequestError) -> ObjectError {
         step,
         source,
     }
+}
+/// Whether we wrote an object that does not say that it is somebody else's.
+fn bears_our_fields(metadata: &ObjectMeta) -> bool {
+    let label = metadata
+        .labels
+        .as_ref()
+        .and_then(|it| it.get(keys::OWNER_NAME));
+    let mut fields = metadata.managed_fields.iter().flatten();
+    label.is_none_or(String::is_empty) && fields.any(is_own_apply)
 }

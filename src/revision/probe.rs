@@ -284,8 +284,37 @@ fn condition_equal(object: &Value, type_: &str, status: &str) -> ProbeResult {
     if found == status {
         ProbeResult::True
     } else {
-        ProbeResult::False(vec![format!(".status.condition[{type_:?}] is {found}")])
+        let why = reason(conditions, condition).map_or_else(String::new, |why| format!(": {why}"));
+        ProbeResult::False(vec![format!(
+            ".status.condition[{type_:?}] is {found}{why}"
+        )])
     }
+}
+
+/// What other conditions say of why one is not as it should be: the names of a CRD are taken, Pods of a workload are refused.
+fn reason(conditions: &[Value], probed: &Value) -> Option<String> {
+    let of = |condition: &Value, field| {
+        condition
+            .get(field)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    let (type_, status) = match of(probed, "type")?.as_str() {
+        "Established" => ("NamesAccepted", "False"),
+        "Available" => ("ReplicaFailure", "True"),
+        _ => return None,
+    };
+    let is_meant = |condition: &&Value| {
+        of(condition, "type").as_deref() == Some(type_)
+            && of(condition, "status").as_deref() == Some(status)
+    };
+    let message = of(conditions.iter().find(is_meant)?, "message")?;
+    // Every refused Pod has another name.
+    let general = message.split_once("\" is forbidden: ").map(|(_, why)| why);
+    Some(match general {
+        Some(why) if message.starts_with("pods \"") => format!("Pods are refused: {why}"),
+        _ => message,
+    })
 }
 
 fn fields_equal(object: &Value, a: &str, b: &str) -> Option<String> {

@@ -25,7 +25,7 @@ use tracing::{info, warn};
 
 use super::RunError;
 use super::arguments::RunArguments;
-use super::gate;
+use super::gate::{self, Sightings};
 use super::stop::Stop;
 use crate::apply::certificates::release::{Pair, Release, ReleaseError};
 use crate::controller::cluster_operator;
@@ -73,6 +73,7 @@ pub(super) async fn start(
             },
             serving: serving.clone(),
             said: String::new(),
+            sightings: Sightings::default(),
         };
         keeper.start(stop.work.clone()).await;
     }
@@ -100,6 +101,7 @@ struct Keeper {
     serving: Arc<ServingCertificate>,
     /// Why it is not in use, as last said.
     said: String,
+    sightings: Sightings,
 }
 
 impl Keeper {
@@ -188,7 +190,7 @@ impl Keeper {
             client, namespace, ..
         } = &self.release;
         let is_openshift = cluster_operator::is_openshift(client).await;
-        match gate::rival(client, namespace, is_openshift).await {
+        match gate::rival(client, namespace, is_openshift, &self.sightings).await {
             Ok(rival) => rival,
             Err(error) => Some(format!(
                 "cannot look for other controllers: {}",
@@ -237,6 +239,7 @@ mod tests {
             },
             serving: ServingCertificate::load(Certificate::SelfMade { names }).unwrap(),
             said: String::new(),
+            sightings: Sightings::default(),
         }
     }
 

@@ -7,16 +7,20 @@
     reason = "the gate asks the API server, and waits"
 )]
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -191,12 +195,13 @@ pub async fn wait_until_alone(
     client: &Client,
     system_namespace: &str,
     is_openshift: bool,
+    sightings: &Sightings,
     stop: &CancellationToken,
     mut on_wait: impl FnMut(&str),
 ) -> bool {
     let mut said = String::new();
     loop {
-        let rival = match rival(client, system_namespace, is_openshift).await {
+        let rival = match rival(client, system_namespace, is_openshift, sightings).await {
             Ok(None) => return true,
             Ok(Some(rival)) => format!("writing nothing: {rival}"),
             Err(error) => format!(
@@ -230,6 +235,7 @@ pub async fn rival(
     client: &Client,
     system_namespace: &str,
     is_openshift: bool,
+    sightings: &Sightings,
 ) -> Result<Option<String>, kube::Error> {
     let mut namespaces = vec![system_namespace, keys::DEFAULT_SYSTEM_NAMESPACE];
     if is_openshift {
@@ -249,7 +255,7 @@ pub async fn rival(
                 }
                 Err(error) => return Err(error),
             };
-            if is_foreign_and_alive(&spec, Timestamp::now()) {
+            if sightings.is_rival(namespace, name, &spec, Timestamp::now()) {
                 return Ok(Some(described(&spec, namespace, name)));
             }
         }
@@ -264,6 +270,7 @@ pub async fn rival(
 pub async fn catalogd_rival(
     client: &Client,
     namespace: &str,
+    sightings: &Sightings,
 ) -> Result<Option<String>, kube::Error> {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let spec = api
@@ -271,35 +278,71 @@ pub async fn catalogd_rival(
         .await?
         .and_then(|lease| lease.spec)
         .unwrap_or_default();
-    Ok(is_foreign_and_alive(&spec, Timestamp::now())
-        .then(|| described(&spec, namespace, keys::CATALOGD_LEASE_NAME)))
+    let name = keys::CATALOGD_LEASE_NAME;
+    let is_rival = sightings.is_rival(namespace, name, &spec, Timestamp::now());
+    Ok(is_rival.then(|| described(&spec, namespace, name)))
 }
 
 fn described(spec: &LeaseSpec, namespace: &str, name: &str) -> String {
     let holder = spec.holder_identity.as_deref().unwrap_or_default();
     format!(
-        "another controller of this API, {holder}, holds lease {namespace}/{name}; stop it first"
+        "another controller of this API, {holder}, holds lease {namespace}/{name}; stop it first, or delete the \
+         lease where nothing of the kind runs"
     )
 }
 
-/// Held by somebody who is not oxolm, and renewed within its duration. Clocks may differ: a minute of grace is given.
-fn is_foreign_and_alive(spec: &LeaseSpec, now: Timestamp) -> bool {
-    const GRACE_SECONDS: i64 = 60;
-    let holder = spec.holder_identity.as_deref().unwrap_or_default();
-    if holder.is_empty() || holder.starts_with(IDENTITY_PREFIX) {
-        return false;
+/// Clocks may differ by so much.
+const GRACE: Duration = Duration::from_mins(1);
+
+/// What the leases of others said, and when that was seen first.
+#[derive(Debug, Default)]
+pub struct Sightings(Mutex<BTreeMap<String, Sighting>>);
+
+#[derive(Debug)]
+struct Sighting {
+    renewed: Option<MicroTime>,
+    since: Instant,
+}
+
+impl Sightings {
+    /// Whether a lease is held by somebody who is not oxolm, and renews it.
+    ///
+    /// Where the time of the last renewal says nothing, since there is none or it is still to come, the holder lives until
+    /// the lease was seen unchanged for its whole duration.
+    fn is_rival(&self, namespace: &str, name: &str, spec: &LeaseSpec, now: Timestamp) -> bool {
+        let holder = spec.holder_identity.as_deref().unwrap_or_default();
+        if holder.is_empty() || holder.starts_with(IDENTITY_PREFIX) {
+            return false;
+        }
+        let seconds = spec.lease_duration_seconds.unwrap_or_default();
+        let lasts = Duration::from_secs(u64::try_from(seconds).unwrap_or_default()) + GRACE;
+        let renewed = spec.renew_time.clone();
+        let age = renewed
+            .as_ref()
+            .map(|renewed| now.duration_since(renewed.0));
+        match age.filter(|age| *age >= -SignedDuration::from_mins(1)) {
+            Some(age) => Duration::try_from(age).unwrap_or_default() <= lasts,
+            None => self.unchanged_for(format!("{namespace}/{name}"), renewed) <= lasts,
+        }
     }
-    let duration = i64::from(spec.lease_duration_seconds.unwrap_or(0));
-    spec.renew_time.as_ref().is_none_or(|renewed| {
-        now.as_second().saturating_sub(renewed.0.as_second())
-            <= duration.saturating_add(GRACE_SECONDS)
-    })
+
+    fn unchanged_for(&self, lease: String, renewed: Option<MicroTime>) -> Duration {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = Instant::now();
+        let first = Sighting {
+            renewed: renewed.clone(),
+            since,
+        };
+        let sighting = seen.entry(lease).or_insert(first);
+        if sighting.renewed != renewed {
+            *sighting = Sighting { renewed, since };
+        }
+        sighting.since.elapsed()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-
     use super::*;
     use crate::testing::api_server::ApiServer;
 
@@ -343,8 +386,10 @@ mod tests {
         assert!(!wait_for_server(&client, &stop, |_| ()).await.unwrap());
     }
 
-    #[test]
-    fn only_a_living_foreign_holder_is_a_rival() {
+    #[tokio::test(start_paused = true)]
+    async fn only_a_living_foreign_holder_is_a_rival() {
+        let sightings = Sightings::default();
+        let is_foreign_and_alive = |spec: &LeaseSpec, now| sightings.is_rival("n", "l", spec, now);
         let now = Timestamp::from_second(10_000).unwrap();
         let lease = |holder: &str, age: i64| LeaseSpec {
             holder_identity: Some(holder.to_owned()),
@@ -367,5 +412,17 @@ mod tests {
         assert!(!is_foreign_and_alive(&lease("oxolm_pod", 1), now));
         assert!(!is_foreign_and_alive(&lease("", 1), now));
         assert!(!is_foreign_and_alive(&LeaseSpec::default(), now));
+        // A clock that was ahead, or no time at all: who renews it, lives.
+        for age in [Some(-100_000), None] {
+            let mut odd = lease("catalogd_1", age.unwrap_or_default());
+            odd.renew_time = odd.renew_time.filter(|_| age.is_some());
+            assert!(is_foreign_and_alive(&odd, now));
+            tokio::time::advance(Duration::from_secs(190)).await;
+            assert!(is_foreign_and_alive(&odd, now));
+            tokio::time::advance(Duration::from_secs(10)).await;
+            assert!(!is_foreign_and_alive(&odd, now));
+            let renewed = lease("catalogd_1", -200_000);
+            assert!(is_foreign_and_alive(&renewed, now));
+        }
     }
 }

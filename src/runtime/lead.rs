@@ -29,6 +29,7 @@ use crate::controller::{cluster_extension, cluster_object_set, cluster_operator}
 use crate::identity::accounts::{self, Accounts};
 use crate::identity::{ExcludedNamespaces, Identity};
 use crate::runtime::arguments::{AccountPolicy, RunArguments};
+use crate::runtime::gate::Sightings;
 use crate::runtime::health::Readiness;
 use crate::runtime::lease::{Kept, LEASE_DURATION, RENEW_DEADLINE, Seat};
 
@@ -46,7 +47,8 @@ impl Parts {
     pub(super) async fn lead(self, arguments: &RunArguments) -> Result<(), RunError> {
         let (client, fence) = (self.client.clone(), self.fence.clone());
         let seat = Seat::new(client, &self.namespace, &self.instance, fence);
-        if !self.may_write(arguments).await? {
+        let sightings = Sightings::default();
+        if !self.may_write(arguments, &sightings).await? {
             return Ok(());
         }
         let Some(term) = seat.acquire(&self.stop).await else {
@@ -59,7 +61,7 @@ impl Parts {
             self.namespace.clone(),
         );
         let lost = CancellationToken::new();
-        let rivals = watch_for_rivals(&client, &namespace, &readiness, &lost);
+        let rivals = watch_for_rivals((&client, &namespace), &sightings, &readiness, &lost);
         let kept = async {
             tokio::select! {
                 kept = seat.keep(term, &stop) => kept,
@@ -97,13 +99,18 @@ impl Parts {
     }
 
     /// Waits for what must hold before anything is written. False when told to stop meanwhile.
-    async fn may_write(&self, arguments: &RunArguments) -> Result<bool, RunError> {
+    async fn may_write(
+        &self,
+        arguments: &RunArguments,
+        sightings: &Sightings,
+    ) -> Result<bool, RunError> {
         let hold = |why: &str| self.readiness.hold("leader", why);
         let is_openshift = cluster_operator::is_openshift(&self.client).await;
         if !gate::wait_until_alone(
             &self.client,
             &self.namespace,
             is_openshift,
+            sightings,
             &self.stop,
             hold,
         )
@@ -276,8 +283,8 @@ impl Parts {
 
 /// Another controller that appears while we lead: everything stops.
 async fn watch_for_rivals(
-    client: &Client,
-    namespace: &str,
+    (client, namespace): (&Client, &str),
+    sightings: &Sightings,
     readiness: &Readiness,
     stop: &CancellationToken,
 ) {
@@ -286,7 +293,7 @@ async fn watch_for_rivals(
             () = stop.cancelled() => return,
             () = tokio::time::sleep(RIVAL_PERIOD) => {}
         }
-        if let Ok(Some(rival)) = gate::catalogd_rival(client, namespace).await {
+        if let Ok(Some(rival)) = gate::catalogd_rival(client, namespace, sightings).await {
             error!("{rival}");
             readiness.hold("leader", rival);
             return;

@@ -297,6 +297,35 @@ fn daemons_jobs_and_api_services_are_waited_for() {
 }
 
 #[test]
+fn the_reason_stands_in_another_condition() {
+    let told = |kind: (&str, &str), conditions: Value| {
+        let object = json!({"apiVersion": kind.0, "kind": kind.1, "metadata": {}, "status": {"conditions": conditions}});
+        let probes = parse(&default_probes()).unwrap();
+        evaluate(&probes, &object).message()
+    };
+    let forbidden = "pods \"a-5f-x7\" is forbidden: violates PodSecurity \"restricted:latest\"";
+    let refused = json!([
+        {"type": "Available", "status": "False", "message": "Deployment does not have minimum availability."},
+        {"type": "ReplicaFailure", "status": "True", "message": forbidden},
+    ]);
+    assert_eq!(
+        told(("apps/v1", "Deployment"), refused),
+        ".status.condition[\"Available\"] is False: Pods are refused: violates PodSecurity \"restricted:latest\""
+    );
+    let taken = json!([
+        {"type": "NamesAccepted", "status": "False", "message": "\"ThingList\" is already in use"},
+        {"type": "Established", "status": "False", "message": "not all names are accepted"},
+    ]);
+    assert_eq!(
+        told(
+            ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+            taken
+        ),
+        ".status.condition[\"Established\"] is False: \"ThingList\" is already in use"
+    );
+}
+
+#[test]
 fn a_revision_carries_the_default_probes_of_its_kinds() {
     let object =
         |api: &str, kind: &str| json!({"apiVersion": api, "kind": kind, "metadata": {"name": "a"}});

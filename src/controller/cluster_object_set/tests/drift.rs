@@ -233,3 +233,33 @@ async fn owners_that_somebody_else_wrote_do_not_stop_an_upgrade() {
     assert_eq!(owners.len(), 1, "{owners:?}");
     assert_eq!(cluster.owner(CONFIG), "e-2");
 }
+
+/// `kubectl replace -f` takes our marks away, and leaves the fields that it did not change ours.
+#[tokio::test]
+async fn what_somebody_replaced_is_ours_still() {
+    for (is_ours, expected) in [(true, "True/Succeeded"), (false, "True/Retrying")] {
+        let cluster = Cluster::new().await;
+        cluster.install("e-1", &desired("1.0.0", &operator())).await;
+        let mut replaced = cluster.server.object(CONFIG).unwrap();
+        let metadata = replaced["metadata"].as_object_mut().unwrap();
+        for marks in ["labels", "annotations", "ownerReferences"] {
+            metadata.insert(marks.to_owned(), Value::Null);
+        }
+        if !is_ours {
+            // Nothing is as it was.
+            replaced["data"]["key"] = json!("replaced");
+        }
+        replaced["data"]["more"] = json!("replaced");
+        cluster.server.edit(CONFIG, &replaced);
+        let cluster = cluster.restarted().await;
+        cluster.passes("e-1").await;
+        let progressing = cluster.condition("e-1", "Progressing");
+        assert!(progressing.starts_with(expected), "{progressing}");
+        let metadata = cluster.server.object(CONFIG).unwrap()["metadata"].clone();
+        assert_eq!(
+            metadata["ownerReferences"].is_array(),
+            is_ours,
+            "{metadata}"
+        );
+    }
+}
