@@ -53,7 +53,7 @@ impl Content {
     }
 
     /// The object that is called so.
-    pub fn item(&self, key: &ObjectKey) -> Option<&Item> {
+    pub(super) fn item(&self, key: &ObjectKey) -> Option<&Item> {
         let mut items = self.phases.iter().flat_map(|phase| &phase.items);
         items.find(|item| item.key == *key)
     }

@@ -72,8 +72,9 @@ pub struct Teardown<'a> {
     /// Whether the revision was orphaned for certain not: then what carries its marks and has lost its owner is taken back,
     /// too. The garbage collector takes the owner away where somebody else owns the object besides.
     pub takes_unowned: bool,
-    /// What else the revisions hold that leave together with this one: their CRDs go before anything else of any of them.
-    pub family: &'a Content,
+    /// What else the revisions hold that leave together with this one, if any do: the CRDs of all of them go before anything
+    /// else of any of them.
+    pub family: Option<&'a Content>,
     /// Whether it is true that the account lacks what it is refused: an API server that has just started refuses everything.
     pub believes_refusals: bool,
 }
@@ -227,7 +228,11 @@ impl Teardown<'_> {
             Occasion::Deleted => {
                 let is_crd = |item: &Item| item.key.gvk.is_crd();
                 let mut groups = reversed(content, &is_crd);
-                groups.extend(reversed(self.family, &is_crd));
+                groups.extend(
+                    self.family
+                        .iter()
+                        .flat_map(|family| reversed(family, &is_crd)),
+                );
                 groups.extend(reversed(content, &|item| !is_crd(item)));
                 groups
             }
@@ -235,8 +240,8 @@ impl Teardown<'_> {
     }
 
     async fn take_back(&self, item: &Item, content: &Content) -> Result<State, ObjectError> {
-        let is_familys = self.family.item(&item.key).is_some();
-        if !is_familys && self.is_known_to_be_anothers(&item.key) {
+        let may_be_familys = self.family.is_some() && item.key.gvk.is_crd();
+        if !may_be_familys && self.is_known_to_be_anothers(&item.key) {
             return Ok(State::Gone);
         }
         let is_last = self.occasion == Occasion::Deleted;
@@ -259,9 +264,9 @@ impl Teardown<'_> {
         let metadata = metadata_of(&live);
         let claim = self.objects.claim;
         let is_unowned = self.takes_unowned && is_let_go(claim, &metadata);
-        let is_familys =
-            self.family.item(key).is_some() && is_family_crd(claim, &key.gvk, &metadata);
-        let is_ours = is_own(claim, &key.gvk, &metadata) || is_unowned || is_familys;
+        let is_familys = self.family.is_some() && is_family_crd(claim, &key.gvk, &metadata);
+        let is_own = is_own(claim, &key.gvk, &metadata);
+        let is_ours = is_own || is_unowned || is_familys;
         if !is_ours || (self.is_wanted)(key) {
             if is_owned(claim, &metadata) {
                 self.objects.disown(key, &live).await?;
@@ -272,7 +277,8 @@ impl Teardown<'_> {
             return Ok(State::Waiting);
         }
         if key.gvk.is_crd() && self.crd_deletion == CrdDeletion::KeepIfUsed {
-            let own = content.of_kind(&live) + self.family.of_kind(&live);
+            let familys = self.family.map_or(0, |family| family.of_kind(&live));
+            let own = content.of_kind(&live) + familys;
             let why = match self.objects.usage(key, &live, own).await? {
                 Usage::Unused => None,
                 Usage::Used => Some(Kept::InUse),
@@ -281,6 +287,10 @@ impl Teardown<'_> {
                 Usage::Unknown => Some(Kept::Unknown),
             };
             if let Some(why) = why {
+                if !is_own {
+                    // The revision that has it says so.
+                    return Ok(State::Gone);
+                }
                 return Ok(State::Kept(self.left_behind(key, &live, why).await?));
             }
         }

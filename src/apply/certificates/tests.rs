@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use super::x509::usable;
 use super::*;
 use crate::api::cluster_object_set::CollisionProtection;
-use crate::apply::content::{Content, ContentPhase};
+use crate::apply::content::ContentPhase;
 use crate::apply::discovery::Discovery;
 use crate::apply::objects::Item;
 use crate::apply::phases::{Pass, PhasesError, Remembered};
@@ -537,7 +537,7 @@ async fn a_teardown_leaves_nothing() {
         crd_deletion: CrdDeletion::Delete,
         is_wanted: &|_| false,
         takes_unowned: false,
-        family: &Content::default(),
+        family: None,
         believes_refusals: true,
     };
     for _ in 0..8 {

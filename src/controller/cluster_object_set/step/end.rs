@@ -436,12 +436,12 @@ impl Work<'_> {
         let (wanted, family) = if all_leave {
             (
                 StillWanted::These(BTreeSet::new()),
-                self.family(content).await?,
+                Some(self.family(content).await?),
             )
         } else if is_kind_leaving {
-            (StillWanted::Everything, Content::default())
+            (StillWanted::Everything, None)
         } else {
-            (self.wanted().await?, Content::default())
+            (self.wanted().await?, None)
         };
         let is_wanted = |key: &ObjectKey| wanted.has(key);
         let policy = self.set.annotations().get(keys::CRD_DELETION);
@@ -455,12 +455,10 @@ impl Work<'_> {
             }),
             is_wanted: &is_wanted,
             takes_unowned,
-            family: &family,
+            family: family.as_ref(),
             believes_refusals: self.believes_refusals(),
         };
-        let mut torn_down = teardown.run(content).await?;
-        // Each tells of its own.
-        torn_down.kept.retain(|(key, _)| family.item(key).is_none());
+        let torn_down = teardown.run(content).await?;
         let is_refused = !torn_down.refused.is_empty() || !torn_down.forbidden.is_empty();
         self.ctx
             .memory

@@ -286,10 +286,16 @@ async fn a_pass_that_comes_too_late_tells_nothing() {
 /// Resources go while their operator still runs, whichever revision has the one and the other.
 #[tokio::test]
 async fn crds_of_all_revisions_go_first() {
-    for order in [["e-1", "e-2"], ["e-2", "e-1"]] {
+    for (order, is_in_both) in [
+        (["e-1", "e-2"], false),
+        (["e-2", "e-1"], false),
+        (["e-1", "e-2"], true),
+        (["e-2", "e-1"], true),
+    ] {
         let cluster = Cluster::new().await;
         cluster.server.add(&stored_extension());
-        let installed = [config("1"), namespaced("apps/v1", "Deployment", "operator")];
+        let mut installed = vec![config("1"), namespaced("apps/v1", "Deployment", "operator")];
+        installed.extend(is_in_both.then(crd));
         cluster.install("e-1", &desired("1.0.0", &installed)).await;
         let claim = namespaced("v1", "PersistentVolumeClaim", "data");
         let mut next = vec![config("1"), crd()];
