@@ -5,7 +5,8 @@
 //! phase begins when the one before is gone.
 //!
 //! A CRD that has resources besides the revision's own, or whose resources the account may not list, is kept unless the
-//! policy says otherwise: custom resources are never deleted by accident.
+//! policy says otherwise: custom resources are never deleted by accident. Those that somebody deletes at the same time are
+//! waited for, since the operator that finishes their finalizers goes after the CRDs.
 
 use std::str::FromStr;
 
@@ -77,6 +78,8 @@ pub struct Teardown<'a> {
     pub family: Option<&'a Content>,
     /// Whether it is true that the account lacks what it is refused: an API server that has just started refuses everything.
     pub believes_refusals: bool,
+    /// Whether resources of a CRD that are being deleted are waited for, while what may finish their finalizers still runs.
+    pub waits_for_resources: bool,
 }
 
 impl std::fmt::Debug for Teardown<'_> {
@@ -92,6 +95,8 @@ impl std::fmt::Debug for Teardown<'_> {
 pub struct TornDown {
     /// The objects that are not gone yet. Empty: it is done.
     pub remaining: Vec<ObjectKey>,
+    /// Those of them that are CRDs, and wait for a resource of theirs that is being deleted, with its name and finalizers.
+    pub leaving: Vec<(ObjectKey, String)>,
     /// CRDs that stay, with the reason.
     pub kept: Vec<(ObjectKey, Kept)>,
     /// The objects whose refusal is not believed yet; they are tried again.
@@ -166,6 +171,7 @@ impl Kept {
 enum State {
     Gone,
     Waiting,
+    Leaving(String),
     Kept(Kept),
     Refused,
     Forbidden,
@@ -191,6 +197,10 @@ impl Teardown<'_> {
                 match state {
                     Ok(State::Gone) => {}
                     Ok(State::Waiting) => torn_down.remaining.push(key),
+                    Ok(State::Leaving(resource)) => {
+                        torn_down.remaining.push(key.clone());
+                        torn_down.leaving.push((key, resource));
+                    }
                     Ok(State::Kept(why)) => torn_down.kept.push((key, why)),
                     Ok(State::Refused) => torn_down.refused.push(key),
                     Ok(State::Forbidden) if key.gvk.is_crd() => {
@@ -281,7 +291,10 @@ impl Teardown<'_> {
             let own = content.of_kind(&live) + familys;
             let why = match self.objects.usage(key, &live, own).await? {
                 Usage::Unused => None,
-                Usage::Used => Some(Kept::InUse),
+                Usage::Leaving(resource) if is_last && self.waits_for_resources => {
+                    return Ok(State::Leaving(resource));
+                }
+                Usage::Used | Usage::Leaving(_) => Some(Kept::InUse),
                 Usage::Unreadable => Some(Kept::Unanswered),
                 Usage::Unknown if is_last && !self.believes_refusals => return Ok(State::Refused),
                 Usage::Unknown => Some(Kept::Unknown),

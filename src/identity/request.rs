@@ -187,18 +187,6 @@ pub async fn get_text(
     }
 }
 
-/// Reads at most `limit` objects of a collection.
-///
-/// # Errors
-/// When the API server says anything but 200.
-pub async fn list(client: &Client, path: &str, limit: u32) -> Result<Value, RequestError> {
-    send(
-        client,
-        Request::new(path).list(&ListParams::default().limit(limit)),
-    )
-    .await
-}
-
 /// Some objects of a collection.
 #[derive(Debug, Default)]
 pub struct Page {
@@ -226,7 +214,22 @@ pub async fn list_page(
     if let Some(token) = token {
         parameters = parameters.continue_token(token);
     }
-    let request = Request::new(path).list(&parameters);
+    read_page(client, Request::new(path).list(&parameters)).await
+}
+
+/// Reads the metadata of the first objects of a collection, at most `limit`.
+///
+/// # Errors
+/// When the API server says anything but 200.
+pub async fn metadata_page(client: &Client, path: &str, limit: u32) -> Result<Page, RequestError> {
+    let parameters = ListParams::default().limit(limit);
+    read_page(client, Request::new(path).list_metadata(&parameters)).await
+}
+
+async fn read_page(
+    client: &Client,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<Page, RequestError> {
     let answer = send_text(client, request).await?;
     let bytes = answer.len();
     let page: Value = serde_json::from_str(&answer)

@@ -196,8 +196,13 @@ pub fn is_owned(claim: &Claim, metadata: &ObjectMeta) -> bool {
 
 /// Whether a CRD is that of any revision of this extension.
 pub fn is_family_crd(claim: &Claim, gvk: &Gvk, metadata: &ObjectMeta) -> bool {
-    let is_family = |owner: &CrdOwner| owner.family.is_same(&claim.family);
-    gvk.is_crd() && CrdOwner::of(metadata).as_ref().is_some_and(is_family)
+    family_mark(claim, gvk, metadata).is_some()
+}
+
+/// The mark of a CRD, if it is this extension's.
+fn family_mark(claim: &Claim, gvk: &Gvk, metadata: &ObjectMeta) -> Option<CrdOwner> {
+    let owner = gvk.is_crd().then(|| CrdOwner::of(metadata)).flatten();
+    owner.filter(|owner| owner.family.is_same(&claim.family))
 }
 
 /// Whether nobody controls an object that carries the marks of this very revision.
@@ -209,16 +214,11 @@ pub fn is_let_go(claim: &Claim, metadata: &ObjectMeta) -> bool {
 /// Whether `claim` is who controls an existing object: by owner reference, of a CRD by its mark; or its owner, where nobody
 /// controls it any more.
 pub fn is_own(claim: &Claim, gvk: &Gvk, metadata: &ObjectMeta) -> bool {
-    match controller_of(metadata) {
-        Some(controller) => controller.uid == claim.uid,
-        None => {
-            is_owned(claim, metadata)
-                || gvk.is_crd()
-                    && CrdOwner::of(metadata).is_some_and(|owner| {
-                        owner.revision == claim.name && owner.family.is_same(&claim.family)
-                    })
-        }
+    if let Some(controller) = controller_of(metadata) {
+        return controller.uid == claim.uid;
     }
+    let is_this = |owner: CrdOwner| owner.revision == claim.name;
+    is_owned(claim, metadata) || family_mark(claim, gvk, metadata).is_some_and(is_this)
 }
 
 fn by_controller(

@@ -75,8 +75,8 @@ pub enum Rollout {
     Failed(Failure),
     /// It is being taken down: not all objects are gone yet.
     TearingDown {
-        /// The objects that are waited for.
-        remaining: Vec<ObjectKey>,
+        /// The objects that are waited for, in words.
+        remaining: Vec<String>,
     },
     /// It is taken down.
     Archived,

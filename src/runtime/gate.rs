@@ -292,7 +292,7 @@ fn described(spec: &LeaseSpec, namespace: &str, name: &str) -> String {
 }
 
 /// Clocks may differ by so much.
-const GRACE: Duration = Duration::from_mins(1);
+const GRACE: SignedDuration = SignedDuration::from_mins(1);
 
 /// What the leases of others said, and when that was seen first.
 #[derive(Debug, Default)]
@@ -315,18 +315,18 @@ impl Sightings {
             return false;
         }
         let seconds = spec.lease_duration_seconds.unwrap_or_default();
-        let lasts = Duration::from_secs(u64::try_from(seconds).unwrap_or_default()) + GRACE;
+        let lasts = SignedDuration::from_secs(seconds.into()) + GRACE;
         let renewed = spec.renew_time.clone();
         let age = renewed
             .as_ref()
             .map(|renewed| now.duration_since(renewed.0));
-        match age.filter(|age| *age >= -SignedDuration::from_mins(1)) {
-            Some(age) => Duration::try_from(age).unwrap_or_default() <= lasts,
+        match age.filter(|age| *age >= -GRACE) {
+            Some(age) => age <= lasts,
             None => self.unchanged_for(format!("{namespace}/{name}"), renewed) <= lasts,
         }
     }
 
-    fn unchanged_for(&self, lease: String, renewed: Option<MicroTime>) -> Duration {
+    fn unchanged_for(&self, lease: String, renewed: Option<MicroTime>) -> SignedDuration {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let since = Instant::now();
         let first = Sighting {
@@ -337,7 +337,7 @@ impl Sightings {
         if sighting.renewed != renewed {
             *sighting = Sighting { renewed, since };
         }
-        sighting.since.elapsed()
+        SignedDuration::try_from(sighting.since.elapsed()).unwrap_or(SignedDuration::MAX)
     }
 }
 
@@ -389,7 +389,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_a_living_foreign_holder_is_a_rival() {
         let sightings = Sightings::default();
-        let is_foreign_and_alive = |spec: &LeaseSpec, now| sightings.is_rival("n", "l", spec, now);
+        let is_rival = |spec: &LeaseSpec, now| sightings.is_rival("n", "l", spec, now);
         let now = Timestamp::from_second(10_000).unwrap();
         let lease = |holder: &str, age: i64| LeaseSpec {
             holder_identity: Some(holder.to_owned()),
@@ -397,32 +397,23 @@ mod tests {
             renew_time: Some(MicroTime(Timestamp::from_second(10_000 - age).unwrap())),
             ..LeaseSpec::default()
         };
-        assert!(is_foreign_and_alive(
-            &lease("operator-controller-7f_1", 100),
-            now
-        ));
-        assert!(is_foreign_and_alive(
-            &lease("operator-controller-7f_1", 190),
-            now
-        ));
-        assert!(!is_foreign_and_alive(
-            &lease("operator-controller-7f_1", 200),
-            now
-        ));
-        assert!(!is_foreign_and_alive(&lease("oxolm_pod", 1), now));
-        assert!(!is_foreign_and_alive(&lease("", 1), now));
-        assert!(!is_foreign_and_alive(&LeaseSpec::default(), now));
+        assert!(is_rival(&lease("operator-controller-7f_1", 100), now));
+        assert!(is_rival(&lease("operator-controller-7f_1", 190), now));
+        assert!(!is_rival(&lease("operator-controller-7f_1", 200), now));
+        assert!(!is_rival(&lease("oxolm_pod", 1), now));
+        assert!(!is_rival(&lease("", 1), now));
+        assert!(!is_rival(&LeaseSpec::default(), now));
         // A clock that was ahead, or no time at all: who renews it, lives.
         for age in [Some(-100_000), None] {
             let mut odd = lease("catalogd_1", age.unwrap_or_default());
             odd.renew_time = odd.renew_time.filter(|_| age.is_some());
-            assert!(is_foreign_and_alive(&odd, now));
+            assert!(is_rival(&odd, now));
             tokio::time::advance(Duration::from_secs(190)).await;
-            assert!(is_foreign_and_alive(&odd, now));
+            assert!(is_rival(&odd, now));
             tokio::time::advance(Duration::from_secs(10)).await;
-            assert!(!is_foreign_and_alive(&odd, now));
+            assert!(!is_rival(&odd, now));
             let renewed = lease("catalogd_1", -200_000);
-            assert!(is_foreign_and_alive(&renewed, now));
+            assert!(is_rival(&renewed, now));
         }
     }
 }

@@ -68,12 +68,8 @@ pub fn cluster_object_set(
             Disposition::Terminal(reason) => report.failed(reason.into(), &failure.message),
         },
         Rollout::TearingDown { remaining } => {
-            let names: Vec<String> = remaining
-                .iter()
-                .take(NAMED)
-                .map(ToString::to_string)
-                .collect();
-            report.tearing_down(remaining.len(), &names);
+            let named = remaining.get(..NAMED).unwrap_or(remaining);
+            report.tearing_down(remaining.len(), named);
         }
         Rollout::Archived => report.archived(),
     }

@@ -539,6 +539,7 @@ async fn a_teardown_leaves_nothing() {
         takes_unowned: false,
         family: None,
         believes_refusals: true,
+        waits_for_resources: true,
     };
     for _ in 0..8 {
         teardown.run(&content()).await.unwrap();

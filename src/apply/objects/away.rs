@@ -6,20 +6,35 @@ use serde_json::{Value, json};
 use super::{ObjectError, Objects, Step, failed, metadata_of, path};
 use crate::api::keys;
 use crate::api::object::ObjectKey;
-use crate::identity::request::{self, Deletion};
+use crate::identity::request::{self, Deletion, Page};
 use crate::revision::collision::controller_of;
 
 /// Whether a CRD has resources that are not its revision's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Usage {
     /// It has none.
     Unused,
     /// It has some.
     Used,
+    /// It has some, and this one of them is being deleted already: what it still waits for.
+    Leaving(String),
     /// It has resources, whosever, and no webhook that converts them.
     Unreadable,
     /// The account may not look.
     Unknown,
+}
+
+/// As many resources of a CRD are looked at, metadata only, to see whether any are being deleted.
+const LOOKED_AT: usize = 500;
+
+/// The resource that is being deleted and waits for its finalizers, if one is: with its name and theirs.
+fn leaving(items: &[Value]) -> Option<String> {
+    let mut items = items.iter().map(metadata_of);
+    let item = items.find(|it| it.deletion_timestamp.is_some())?;
+    let names = [item.namespace, item.name].into_iter().flatten();
+    let name = names.collect::<Vec<_>>().join("/");
+    let finalizers = item.finalizers.unwrap_or_default().join(", ");
+    Some(format!("{name} waits for {finalizers}"))
 }
 
 impl Objects<'_> {
@@ -127,18 +142,21 @@ impl Objects<'_> {
             return Ok(Usage::Unknown);
         };
         let path = request::path(group, version, None, plural);
-        let limit = u32::try_from(own).unwrap_or(u32::MAX).saturating_add(1);
-        let is_anothers = |item: &Value| {
-            controller_of(&metadata_of(item)).is_none_or(|it| it.uid != self.claim.uid)
-        };
-        match request::list(self.client, &path, limit).await {
-            Ok(list) => {
-                let items = list.get("items").and_then(Value::as_array);
+        let limit = u32::try_from(own.saturating_add(1).max(LOOKED_AT)).unwrap_or(u32::MAX);
+        match request::metadata_page(self.client, &path, limit).await {
+            Ok(Page {
+                mut items, next, ..
+            }) => {
+                items.retain(|item| {
+                    controller_of(&metadata_of(item)).is_none_or(|it| it.uid != self.claim.uid)
+                });
                 // Of more than were looked at, some are not known to be ours.
-                let next = list.pointer("/metadata/continue").and_then(Value::as_str);
-                let has_more = next.is_some_and(|next| !next.is_empty());
-                let is_used = has_more || items.into_iter().flatten().any(is_anothers);
-                Ok(if is_used { Usage::Used } else { Usage::Unused })
+                let is_used = next.is_some() || !items.is_empty();
+                Ok(match leaving(&items) {
+                    Some(leaving) => Usage::Leaving(leaving),
+                    None if is_used => Usage::Used,
+                    None => Usage::Unused,
+                })
             }
             Err(error) if error.is_lacking() => Ok(Usage::Unknown),
             // Not served (any more): nothing can be there that anybody could see.

@@ -107,7 +107,7 @@ impl Work<'_> {
         match self.teardown(Occasion::Archived, &content, false).await {
             Err(error) => Step::failed(&error),
             Ok(torn_down) if !torn_down.remaining.is_empty() => Step::from(Rollout::TearingDown {
-                remaining: torn_down.remaining,
+                remaining: waited_for(&torn_down),
             }),
             // Only a deletion goes on where it is refused something.
             Ok(torn_down) => {
@@ -146,7 +146,9 @@ impl Work<'_> {
         let mut remaining = torn_down.remaining.clone();
         remaining.extend(torn_down.refused.iter().cloned());
         if !remaining.is_empty() && !is_over {
-            let mut step = Step::from(Rollout::TearingDown { remaining });
+            let mut step = Step::from(Rollout::TearingDown {
+                remaining: waited_for(&torn_down),
+            });
             step.pass.warnings = kept_warnings(&torn_down);
             return step;
         }
@@ -457,6 +459,7 @@ impl Work<'_> {
             takes_unowned,
             family: family.as_ref(),
             believes_refusals: self.believes_refusals(),
+            waits_for_resources: !is_over(self.ctx, self.set),
         };
         let torn_down = teardown.run(content).await?;
         let is_refused = !torn_down.refused.is_empty() || !torn_down.forbidden.is_empty();
@@ -580,6 +583,18 @@ fn kept_warnings(torn_down: &TornDown) -> Vec<Warning> {
         sentence: format!("CustomResourceDefinition {} is kept: {why}.", key.name),
     })
     .collect()
+}
+
+/// What a teardown still waits for, in words.
+fn waited_for(torn_down: &TornDown) -> Vec<String> {
+    let remaining = torn_down.remaining.iter().chain(&torn_down.refused);
+    let leaving = |key: &ObjectKey| torn_down.leaving.iter().find(|(crd, _)| crd == key);
+    remaining
+        .map(|key| match leaving(key) {
+            Some((_, resource)) => format!("{key} (its resource {resource})"),
+            None => key.to_string(),
+        })
+        .collect()
 }
 
 fn kept_notes(torn_down: &TornDown) -> Vec<Note> {

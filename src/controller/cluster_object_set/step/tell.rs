@@ -127,9 +127,7 @@ impl Work<'_> {
             is_state: false,
         }]
     }
-}
 
-impl Work<'_> {
     /// What is said of objects that somebody else writes as often as they are brought back.
     pub(super) fn contested(&self) -> Option<Warning> {
         let objects = self.ctx.memory.contested(self.set);

@@ -68,6 +68,45 @@ async fn an_uninstall_takes_crds_first_and_keeps_one_that_is_used() {
     );
 }
 
+/// The operator that finishes a resource's finalizer goes after the CRDs, so that it has the time.
+#[tokio::test]
+async fn an_uninstall_waits_for_resources_that_somebody_deletes_with_it() {
+    for has_others in [false, true] {
+        let cluster = Cluster::new().await;
+        cluster.install("e-1", &desired("1.0.0", &operator())).await;
+        let thing = |name: &str, finalizers: &[&str]| {
+            json!({"apiVersion": "g/v1", "kind": "Thing",
+                "metadata": {"name": name, "namespace": "n", "finalizers": finalizers}})
+        };
+        cluster.server.add(&thing("t", &["g/f"]));
+        if has_others {
+            cluster.server.add(&thing("stays", &[]));
+        }
+        let url = path("g", "v1", Some("n"), "things");
+        let parameters = kube::api::DeleteParams::background();
+        let deleted = request::delete(&cluster.server.client(), &url, "t", &parameters).await;
+        deleted.unwrap();
+
+        cluster.uninstall().await;
+        cluster.passes("e-1").await;
+        assert!(cluster.server.object(DEPLOYMENT).is_some());
+        let told = cluster.condition("e-1", "Progressing");
+        assert!(
+            told.contains("things.g (its resource n/t waits for g/f)"),
+            "{told}"
+        );
+
+        cluster.server.edit(
+            &format!("{url}/t"),
+            &json!({"metadata": {"finalizers": []}}),
+        );
+        cluster.passes("e-1").await;
+        assert_eq!(cluster.uninstall().await, Uninstall::Done);
+        assert_eq!(cluster.server.object(CRD).is_some(), has_others);
+        assert_eq!(cluster.server.object(DEPLOYMENT), None);
+    }
+}
+
 /// Gives the definition a second version, of another structure if they are to `differ`, and a webhook that converts.
 pub(super) fn name_webhook(cluster: &Cluster, differ: bool) {
     let version = |name: &str, kind: &str| {
