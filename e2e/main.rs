@@ -211,6 +211,10 @@ const STORIES: &[Story] = &[
         uninstall::everything_is_deleted_in_one_command
     ),
     story!(
+        "uninstall::resources_that_leave_are_waited_for",
+        uninstall::resources_that_leave_are_waited_for
+    ),
+    story!(
         "uninstall::what_is_orphaned_stays_and_is_taken_back",
         uninstall::what_is_orphaned_stays_and_is_taken_back
     ),
