@@ -8,6 +8,7 @@ pub mod content;
 pub mod crd_upgrade;
 pub mod discovery;
 pub mod endpoints;
+pub mod kinds;
 pub mod objects;
 pub mod permissions;
 pub mod phases;

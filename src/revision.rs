@@ -23,6 +23,7 @@ pub mod validate;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::api::cluster_object_set::{LifecycleState, ProgressionProbe};
@@ -188,6 +189,8 @@ pub struct Revision {
     pub uid: String,
     /// The version of it that was read.
     pub resource_version: Option<String>,
+    /// When it was made, by the clock of the API server.
+    pub created: Option<Timestamp>,
     /// Its number.
     pub number: i64,
     /// Whether it is kept up or taken down.
@@ -238,6 +241,7 @@ impl Revision {
             name: set.metadata.name.clone().unwrap_or_default(),
             uid: set.metadata.uid.clone().unwrap_or_default(),
             resource_version: set.metadata.resource_version.clone(),
+            created: (set.metadata.creation_timestamp.as_ref()).map(|created| created.0),
             number: set.spec.revision,
             state: set.spec.lifecycle_state,
             is_deleting: set.metadata.deletion_timestamp.is_some(),

@@ -528,7 +528,7 @@ fn failed(key: &ObjectKey, step: Step, source: RequestError) -> ObjectError {
     }
 }
 /// Whether we wrote an object that does not say that it is somebody else's.
-fn bears_our_fields(metadata: &ObjectMeta) -> bool {
+pub(super) fn bears_our_fields(metadata: &ObjectMeta) -> bool {
     let label = metadata
         .labels
         .as_ref()

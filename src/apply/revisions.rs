@@ -7,6 +7,7 @@
 
 mod content;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
@@ -26,6 +27,11 @@ use crate::revision::{Belonging, Extension, Revision};
 const PLURAL: &str = "clusterobjectsets";
 /// How many squatted names are passed over in one pass.
 const SQUATTED: usize = 16;
+/// When so many revisions were made within [`RAPID_WITHIN`], the next one waits: whatever makes them, it must not fill the
+/// API server.
+const RAPID: usize = 5;
+/// How long that is.
+const RAPID_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// Reads and writes revisions.
 #[derive(Clone, Copy)]
@@ -36,6 +42,8 @@ pub struct Revisions<'a> {
     pub system_namespace: &'a str,
     /// Who applies a new revision gets its Secrets here.
     pub handover: &'a Handover,
+    /// The time.
+    pub now: Timestamp,
 }
 
 impl std::fmt::Debug for Revisions<'_> {
@@ -114,6 +122,22 @@ pub enum RevisionError {
         #[source]
         source: RequestError,
     },
+    /// The API server answered with something else than was written.
+    #[error(
+        "ClusterObjectSet {name} does not keep the annotations, labels and owner that are written to it: \
+         something in the cluster, an admission webhook or policy perhaps, changes them"
+    )]
+    Altered {
+        /// The revision's name.
+        name: String,
+    },
+    /// Somebody, or something, changes what is wanted all the time.
+    #[error(
+        "{RAPID} revisions were made within {} seconds, so the next one waits; if nobody changes the extension that often, \
+         something in the cluster changes its ClusterObjectSets",
+        RAPID_WITHIN.as_secs()
+    )]
+    Rapid,
     /// No free name was found.
     #[error(
         "creating new Revision: the names of {SQUATTED} revisions up to {name} are taken by somebody else"
@@ -135,6 +159,8 @@ impl Classify for RevisionError {
             | Self::TakeBack { .. }
             | Self::DropSecrets { .. }
             | Self::Delete { .. }
+            | Self::Altered { .. }
+            | Self::Rapid
             | Self::Squatted { .. } => Disposition::Retry,
         }
     }
@@ -171,6 +197,16 @@ pub enum Uninstall {
     Waiting(Vec<String>),
 }
 
+/// What became of a `ClusterObjectSet` that was to be made.
+enum Written {
+    /// It is there.
+    Ours(OwnerReference),
+    /// It was made, but by what was made of it on the way nobody can tell whose it is; its UID.
+    Altered(String),
+    /// Somebody else's has that name.
+    Taken(Value),
+}
+
 impl Revisions<'_> {
     /// Carries out the plan for `desired`, given the extension's revisions by number. No request when there is
     /// nothing to do.
@@ -193,10 +229,18 @@ impl Revisions<'_> {
                 Ok(Ensured::Unchanged { name })
             }
             RevisionPlan::Patch { name, patch } => {
-                self.patch(&name, patch).await?;
-                Ok(Ensured::Patched { name })
+                let patched = self.patch(&name, patch).await?;
+                let patched = serde_json::from_value(patched).ok();
+                let patched = patched.and_then(|set| Revision::of(&set, &desired.extension));
+                match patched.map(|revision| plan(&[revision], desired, is_taken)) {
+                    Some(RevisionPlan::Unchanged { .. }) => Ok(Ensured::Patched { name }),
+                    _ => Err(RevisionError::Altered { name }),
+                }
             }
             RevisionPlan::Create { number, name } => {
+                if is_rapid(existing, self.now) {
+                    return Err(RevisionError::Rapid);
+                }
                 for revision in expired(existing) {
                     if self.delete(revision).await? {
                         self.drop_secrets(&revision.name, &[]).await?;
@@ -212,8 +256,8 @@ impl Revisions<'_> {
     /// # Errors
     /// When the API server refuses.
     pub async fn archive(&self, name: &str) -> Result<(), RevisionError> {
-        self.patch(name, json!({"spec": {"lifecycleState": "Archived"}}))
-            .await
+        let patch = json!({"spec": {"lifecycleState": "Archived"}});
+        self.patch(name, patch).await.map(|_| ())
     }
 
     /// Makes `extension` the controller of those of its revisions that have no owner: they were restored from a backup,
@@ -240,7 +284,7 @@ impl Revisions<'_> {
             match self.patch(&revision.name, patch).await {
                 Err(RevisionError::Patch { source, .. })
                     if source.is_conflict() || source.is_not_found() => {}
-                other => other?,
+                other => _ = other?,
             }
         }
         Ok(())
@@ -261,7 +305,7 @@ impl Revisions<'_> {
             match self.patch(&revision.name, patch).await {
                 Err(RevisionError::Patch { source, .. })
                     if source.is_conflict() || source.is_not_found() => {}
-                other => other?,
+                other => _ = other?,
             }
         }
         Ok(())
@@ -310,7 +354,7 @@ impl Revisions<'_> {
                 let said = json!({"metadata": {"annotations": {keys::CRD_DELETION: crd_deletion}}});
                 match self.patch(&revision.name, said).await {
                     Err(RevisionError::Patch { source, .. }) if source.is_not_found() => {}
-                    written => written?,
+                    written => _ = written?,
                 }
                 left.push(revision.name.clone());
                 continue;
@@ -359,11 +403,16 @@ impl Revisions<'_> {
             let is_anew = made.len() == packed.secrets.len();
             let giving = is_anew.then(|| self.handover.announce(&name));
             match self.try_create(number, &name, desired, &packed).await? {
-                Ok(owner) => {
+                Written::Ours(owner) => {
                     self.finish(&name, packed, &owner, giving).await?;
                     return Ok(Ensured::Created { name, number });
                 }
-                Err(taken_by) => self.take_away(&name, &made, &taken_by).await?,
+                Written::Altered(uid) => {
+                    self.discard(&name, uid).await?;
+                    self.take_away(&name, &made, &Value::Null).await?;
+                    return Err(RevisionError::Altered { name });
+                }
+                Written::Taken(by) => self.take_away(&name, &made, &by).await?,
             }
             if let RevisionPlan::Create {
                 number: next,
@@ -384,14 +433,14 @@ impl Revisions<'_> {
         pack(self.system_namespace, extension, name, phases, &marks).map_err(RevisionError::Pack)
     }
 
-    /// Writes the `ClusterObjectSet`; or returns the one of somebody else that has the name.
+    /// Writes the `ClusterObjectSet`.
     async fn try_create(
         &self,
         number: i64,
         name: &str,
         desired: &Desired,
         packed: &Packed,
-    ) -> Result<Result<OwnerReference, Value>, RevisionError> {
+    ) -> Result<Written, RevisionError> {
         let failed = |source| RevisionError::Create {
             name: name.to_owned(),
             source,
@@ -399,24 +448,27 @@ impl Revisions<'_> {
         let set = desired.object_set(name, number, packed.phases.clone());
         let url = path(GROUP, VERSION, None, PLURAL);
         let manager = keys::FIELD_MANAGER_REVISIONS;
-        let created = match request::create(self.client, &url, manager, &set).await {
-            Ok(created) => created,
-            Err(error) if error.is_already_exists() => {
-                let found = request::get(self.client, &url, name)
-                    .await
-                    .map_err(failed)?;
-                match found {
-                    Some(found) if is_ours(&found, desired) => found,
-                    found => return Ok(Err(found.unwrap_or_default())),
-                }
+        let uid = |set: &Value| metadata_of(set).uid.unwrap_or_default();
+        match request::create(self.client, &url, manager, &set).await {
+            Ok(created) if is_ours(&created, desired) => {
+                Ok(Written::Ours(owned_by(name, &uid(&created))))
             }
-            Err(source) => return Err(failed(source)),
-        };
-        let uid = metadata_of(&created).uid.unwrap_or_default();
-        Ok(Ok(owned_by(name, &uid)))
+            // Nobody would find it again, and the next pass would make one more.
+            Ok(created) => Ok(Written::Altered(uid(&created))),
+            Err(error) if error.is_already_exists() => {
+                let found = request::get(self.client, &url, name);
+                Ok(match found.await.map_err(failed)? {
+                    Some(found) if is_ours(&found, desired) => {
+                        Written::Ours(owned_by(name, &uid(&found)))
+                    }
+                    found => Written::Taken(found.unwrap_or_default()),
+                })
+            }
+            Err(source) => Err(failed(source)),
+        }
     }
 
-    async fn patch(&self, name: &str, patch: Value) -> Result<(), RevisionError> {
+    async fn patch(&self, name: &str, patch: Value) -> Result<Value, RevisionError> {
         let parameters = PatchParams {
             field_manager: Some(keys::FIELD_MANAGER_REVISIONS.to_owned()),
             ..PatchParams::default()
@@ -427,8 +479,27 @@ impl Revisions<'_> {
             .map_err(|source| RevisionError::Patch {
                 name: name.to_owned(),
                 source,
-            })?;
-        Ok(())
+            })
+    }
+
+    /// Deletes what was just made.
+    async fn discard(&self, name: &str, uid: String) -> Result<(), RevisionError> {
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid),
+                resource_version: None,
+            }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        let url = path(GROUP, VERSION, None, PLURAL);
+        match request::delete(self.client, &url, name, &parameters).await {
+            Err(error) if !error.is_conflict() => Err(RevisionError::Delete {
+                name: name.to_owned(),
+                source: error,
+            }),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Whether the revision was as it was read, and is deleted now.
@@ -461,4 +532,49 @@ fn is_ours(found: &Value, desired: &Desired) -> bool {
     let annotations = metadata.annotations.unwrap_or_default();
     owners.any(|owner| owner.uid == desired.extension.uid)
         && annotations.get(keys::CONTENT) == Some(&desired.content())
+}
+
+/// Whether so many revisions were made just now that the next one has to wait.
+fn is_rapid(existing: &[Revision], now: Timestamp) -> bool {
+    let is_recent = |revision: &&Revision| {
+        let age = revision.created.map(|created| now.duration_since(created));
+        // Clocks that differ hold up nobody.
+        age.is_some_and(|age| !age.is_negative() && age < RAPID_WITHIN)
+    };
+    existing.iter().filter(is_recent).count() >= RAPID
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ClusterObjectSet;
+    use serde_json::json;
+
+    #[test]
+    fn revisions_that_follow_each_other_too_fast_wait() {
+        let extension = Extension {
+            name: "e".into(),
+            uid: "u".into(),
+            account: None,
+        };
+        let made = |created: &str| -> Revision {
+            let owner = json!({"apiVersion": "v1", "kind": "ClusterExtension", "name": "e", "uid": "u", "controller": true});
+            let set: ClusterObjectSet = serde_json::from_value(json!({
+                "metadata": {"name": "e-1", "creationTimestamp": created, "ownerReferences": [owner]},
+                "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
+            }))
+            .unwrap();
+            Revision::of(&set, &extension).unwrap()
+        };
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        for (created, expected) in [
+            ("2026-01-01T00:00:59Z", true),
+            ("2026-01-01T00:00:30Z", false),
+            ("2026-01-01T00:02:00Z", false),
+        ] {
+            let revisions = vec![made(created); RAPID];
+            assert_eq!(is_rapid(&revisions, now), expected, "{created}");
+            assert!(!is_rapid(&revisions[1..], now), "{created}");
+        }
+    }
 }

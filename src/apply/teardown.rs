@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use crate::api::object::ObjectKey;
 use crate::apply::content::Content;
-use crate::apply::objects::{Item, ObjectError, Objects, Usage, metadata_of};
+use crate::apply::objects::{Item, ObjectError, Objects, Usage, bears_our_fields, metadata_of};
 use crate::apply::phases::PhasesError;
 use crate::apply::watch::{DriftWatches, View};
 use crate::identity::request::Deletion;
 use crate::preflight::crd_upgrade::conversion::{LeftWebhook, left_webhook};
-use crate::revision::collision::{is_family_crd, is_let_go, is_own, is_owned};
+use crate::revision::collision::{controller_of, is_family_crd, is_let_go, is_own, is_owned};
 
 /// What happens to CRDs that are no longer wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,9 +70,10 @@ pub struct Teardown<'a> {
     pub crd_deletion: CrdDeletion,
     /// Whether another active revision of the extension wants an object.
     pub is_wanted: &'a (dyn Fn(&ObjectKey) -> bool + Sync),
-    /// Whether the revision was orphaned for certain not: then what carries its marks and has lost its owner is taken back,
-    /// too. The garbage collector takes the owner away where somebody else owns the object besides.
-    pub takes_unowned: bool,
+    /// The numbers of the revisions, this one or others that were replaced, that were for certain not orphaned: what carries
+    /// the marks of one of them and has lost its owner is taken back, too. The garbage collector takes the owner away where
+    /// somebody else owns the object besides; so does a revision that gives it up for another one, which then gives it up, too.
+    pub takes_unowned: &'a [i64],
     /// What else the revisions hold that leave together with this one, if any do: the CRDs of all of them go before anything
     /// else of any of them.
     pub family: Option<&'a Content>,
@@ -105,6 +106,8 @@ pub struct TornDown {
     pub forbidden: Vec<ObjectKey>,
     /// Resources that cannot be read, since their conversion webhook does not answer.
     pub unreadable: Vec<ObjectKey>,
+    /// Objects that oxolm applied, and that neither an owner nor a mark tells of any more: they stay.
+    pub nobodys: Vec<ObjectKey>,
 }
 
 /// Why a CRD stays.
@@ -176,6 +179,7 @@ enum State {
     Refused,
     Forbidden,
     Unreadable,
+    Nobodys,
 }
 
 impl Teardown<'_> {
@@ -207,6 +211,7 @@ impl Teardown<'_> {
                         torn_down.kept.push((key, Kept::Forbidden));
                     }
                     Ok(State::Forbidden) => torn_down.forbidden.push(key),
+                    Ok(State::Nobodys) => torn_down.nobodys.push(key),
                     Ok(State::Unreadable) => torn_down.unreadable.push(key),
                     Err(error) => errors.push(error),
                 }
@@ -273,13 +278,16 @@ impl Teardown<'_> {
         };
         let metadata = metadata_of(&live);
         let claim = self.objects.claim;
-        let is_unowned = self.takes_unowned && is_let_go(claim, &metadata);
+        let is_unowned = is_let_go(claim, self.takes_unowned, &metadata);
         let is_familys = self.family.is_some() && is_family_crd(claim, &key.gvk, &metadata);
         let is_own = is_own(claim, &key.gvk, &metadata);
         let is_ours = is_own || is_unowned || is_familys;
         if !is_ours || (self.is_wanted)(key) {
+            let is_nobodys = controller_of(&metadata).is_none() && bears_our_fields(&metadata);
             if is_owned(claim, &metadata) {
                 self.objects.disown(key, &live).await?;
+            } else if is_last && is_nobodys && !(self.is_wanted)(key) {
+                return Ok(State::Nobodys);
             }
             return Ok(State::Gone);
         }

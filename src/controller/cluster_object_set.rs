@@ -113,6 +113,7 @@ impl Context {
             client: &self.client,
             system_namespace: &self.system_namespace,
             handover: &self.handover,
+            now: Timestamp::now(),
         }
     }
 }

@@ -205,10 +205,10 @@ fn family_mark(claim: &Claim, gvk: &Gvk, metadata: &ObjectMeta) -> Option<CrdOwn
     owner.filter(|owner| owner.family.is_same(&claim.family))
 }
 
-/// Whether nobody controls an object that carries the marks of this very revision.
-pub fn is_let_go(claim: &Claim, metadata: &ObjectMeta) -> bool {
-    let is_this = || revision_of(metadata) == Some(claim.revision);
-    controller_of(metadata).is_none() && claim.recognizes(metadata) && is_this()
+/// Whether nobody controls an object that carries the marks of one of these revisions of the extension.
+pub fn is_let_go(claim: &Claim, revisions: &[i64], metadata: &ObjectMeta) -> bool {
+    let is_one = || revision_of(metadata).is_some_and(|number| revisions.contains(&number));
+    controller_of(metadata).is_none() && claim.recognizes(metadata) && is_one()
 }
 
 /// Whether `claim` is who controls an existing object: by owner reference, of a CRD by its mark; or its owner, where nobody

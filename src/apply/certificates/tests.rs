@@ -536,7 +536,7 @@ async fn a_teardown_leaves_nothing() {
         occasion: Occasion::Deleted,
         crd_deletion: CrdDeletion::Delete,
         is_wanted: &|_| false,
-        takes_unowned: false,
+        takes_unowned: &[],
         family: None,
         believes_refusals: true,
         waits_for_resources: true,

@@ -209,14 +209,63 @@ pub(super) fn is_replaceable(gvk: &Gvk, wanted: &Value, live: &Value) -> bool {
             differs("/roleRef/kind") || differs("/roleRef/name")
         }
         ("", "ConfigMap") => is_frozen(),
-        ("", "Secret") => is_frozen() || wanted.get("type").is_some() && differs("/type"),
+        ("", "Secret") => {
+            let is_other = wanted.get("type").is_some() && differs("/type");
+            is_frozen() || is_other && !holds_anothers_keys(wanted, live)
+        }
         _ => false,
     }
+}
+
+/// Whether there is data that neither we wrote nor want: it would be lost.
+fn holds_anothers_keys(wanted: &Value, live: &Value) -> bool {
+    let metadata = metadata_of(live);
+    let entries = metadata.managed_fields.iter().flatten();
+    let ours: Vec<&Value> = (entries.filter(|entry| is_own_apply(entry)))
+        .filter_map(|entry| entry.fields_v1.as_ref()?.0.get("f:data"))
+        .collect();
+    let is_wanted = |key: &str| {
+        let parts = ["data", "stringData"].into_iter();
+        parts
+            .filter_map(|part| wanted.get(part))
+            .any(|part| part.get(key).is_some())
+    };
+    let is_ours = |key: &str| {
+        let field = format!("f:{key}");
+        ours.iter().any(|fields| fields.get(&field).is_some())
+    };
+    let data = live.get("data").and_then(Value::as_object);
+    let mut keys = data.into_iter().flat_map(|data| data.keys());
+    keys.any(|key| !is_wanted(key) && !is_ours(key))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_that_holds_more_than_ours_is_not_made_anew() {
+        let gvk = Gvk::new("v1", "Secret");
+        let wanted = json!({"type": "b", "data": {"new": "eA=="}});
+        let live = |data: Value| {
+            let fields = json!({"f:type": {}, "f:data": {"f:old": {}}});
+            let entry = json!({"manager": keys::FIELD_MANAGER_OBJECTS, "operation": "Apply",
+                "fieldsType": "FieldsV1", "fieldsV1": fields});
+            json!({"type": "a", "data": data, "metadata": {"managedFields": [entry]}})
+        };
+        for (data, expected) in [
+            (json!({"old": "eA=="}), true),
+            (json!({"old": "eA==", "new": "eQ=="}), true),
+            (json!({"old": "eA==", "users": "eA=="}), false),
+            (Value::Null, true),
+        ] {
+            assert_eq!(
+                is_replaceable(&gvk, &wanted, &live(data.clone())),
+                expected,
+                "{data}"
+            );
+        }
+    }
 
     #[test]
     fn what_we_had_and_want_no_more_becomes_null() {

@@ -111,6 +111,43 @@ async fn an_uninstall_that_is_behind_looks_again() {
     assert_eq!(it.stored(), None);
 }
 
+/// Who deletes a kind asked for no extension to go.
+#[tokio::test]
+async fn an_extension_that_goes_with_its_kind_leaves_what_it_installed() {
+    // What was asked for before counts.
+    for (deleted, stays) in [
+        ("2026-01-01T00:00:00Z", true),
+        ("2026-01-01T00:00:01Z", false),
+    ] {
+        let it = Fixture::new().await;
+        it.add_deleted();
+        it.server.edit(PATH, &json!({"metadata": {"uid": "e"}}));
+        it.server.add(&json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "clusterextensions.olm.operatorframework.io", "deletionTimestamp": deleted,
+                "finalizers": ["customresourcecleanup"]},
+        }));
+        let mut revision = revision(1, "1.0.0", true);
+        revision["metadata"]["finalizers"] = json!([keys::FINALIZER_TEARDOWN]);
+        it.server.add(&revision);
+        while it.ctx.sets.all().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let next = it.pass(it.seen()).await;
+        let set = it
+            .server
+            .object("/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1");
+        let metadata = set.unwrap()["metadata"].clone();
+        assert_eq!(
+            metadata.get("deletionTimestamp").is_none(),
+            stays,
+            "{next:?}"
+        );
+        assert_eq!(metadata.get("ownerReferences").is_none(), stays);
+        assert_eq!(it.stored().is_none(), stays);
+    }
+}
+
 #[tokio::test]
 async fn an_uninstall_that_cannot_be_written_says_so_and_goes_on() {
     let it = Fixture::new().await;

@@ -7,6 +7,7 @@ use super::object::remove_finalizer;
 use super::observe::{identity_of, observed, revisions};
 use crate::api::condition::{self, ConditionType};
 use crate::api::{ClusterExtension, keys};
+use crate::apply::kinds::{self, KindError};
 use crate::apply::revisions::Uninstall;
 use crate::error::{Failure, chain};
 use crate::revision::{Belonging, Revision};
@@ -16,6 +17,8 @@ use crate::status::transition::{Transition, Weight};
 
 /// What the message of an uninstall begins with, also that of one revision.
 const UNINSTALLING: &str = "uninstalling: ";
+/// The plural name of extensions.
+const EXTENSIONS: &str = "clusterextensions";
 /// The finalizer of `kubectl delete --cascade=orphan`.
 const ORPHAN: &str = "orphan";
 
@@ -57,13 +60,15 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Ta
     let revisions = revisions(&identity_of(extension, account), ctx);
     let observed = observed(&revisions);
     let operations = ctx.revisions();
-    if extension.finalizers().iter().any(|one| one == ORPHAN) {
+    let unobserved = |failure, observed| Taken::not_yet(Outcome::Unobserved { failure, observed });
+    let is_orphaned = match is_orphaned(extension, &revisions, ctx).await {
+        Ok(is_orphaned) => is_orphaned,
+        Err(error) => return unobserved(Failure::of(&error), observed),
+    };
+    if is_orphaned {
         return match operations.let_go(&revisions).await {
             Ok(()) => leave(extension, News::Orphaned, observed, ctx).await,
-            Err(error) => Taken::not_yet(Outcome::Unobserved {
-                failure: Failure::of(&error),
-                observed,
-            }),
+            Err(error) => unobserved(Failure::of(&error), observed),
         };
     }
     let crd_deletion = extension.annotations().get(keys::CRD_DELETION);
@@ -82,11 +87,25 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Ta
             message: uninstall_message(&revisions, &left),
             observed,
         }),
-        Err(error) => Taken::not_yet(Outcome::Unobserved {
-            failure: Failure::of(&error),
-            observed,
-        }),
+        Err(error) => unobserved(Failure::of(&error), observed),
     }
+}
+
+/// Whether the extension goes, and what it installed stays: with `--cascade=orphan`, or because its kind is deleted.
+async fn is_orphaned(
+    extension: &ClusterExtension,
+    revisions: &[Revision],
+    ctx: &Context,
+) -> Result<bool, KindError> {
+    if extension.finalizers().iter().any(|one| one == ORPHAN) {
+        return Ok(true);
+    }
+    let is_held = |one: &Revision| one.belonging == Belonging::Owned && !one.is_deleting;
+    if !revisions.iter().any(is_held) {
+        return Ok(false);
+    }
+    let kind = kinds::goes_along(&ctx.client, EXTENSIONS, &extension.metadata);
+    kind.await
 }
 
 /// Lets an extension go, and tells what becomes of what it installed.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kube::ResourceExt as _;
 
+use crate::api::cluster_object_set::LifecycleState;
 use crate::api::{ClusterObjectSet, keys};
 use crate::error::{Classify, Disposition, Reason};
 use crate::identity::Identity;
@@ -156,15 +157,23 @@ pub fn has_revision(owner: &CrdOwner, all: &[Arc<ClusterObjectSet>]) -> bool {
 
 /// Whether `other` is an active revision of the same extension, and stays.
 fn are_siblings(set: &ClusterObjectSet, other: &ClusterObjectSet) -> bool {
-    is_of_one_extension(set, other) && other.metadata.deletion_timestamp.is_none()
+    is_active_beside(set, other) && other.metadata.deletion_timestamp.is_none()
 }
 
-/// Whether `other` is another active revision of the same extension: the same controller, or, after a restore, the same
-/// labels and account. A label beside a foreign owner means nothing.
+/// Whether `other` is another revision of the same extension that is not archived.
+pub fn is_active_beside(set: &ClusterObjectSet, other: &ClusterObjectSet) -> bool {
+    is_active(other) && is_of_one_extension(set, other)
+}
+
+/// Whether a revision is not archived.
+pub fn is_active(set: &ClusterObjectSet) -> bool {
+    set.spec.lifecycle_state == LifecycleState::Active
+}
+
+/// Whether `other` is another revision of the same extension: the same controller, or, after a restore, the same labels and
+/// account. A label beside a foreign owner means nothing.
 pub fn is_of_one_extension(set: &ClusterObjectSet, other: &ClusterObjectSet) -> bool {
-    use crate::api::cluster_object_set::LifecycleState;
-    let is_active = other.spec.lifecycle_state == LifecycleState::Active;
-    if !is_active || set.uid() == other.uid() {
+    if set.uid() == other.uid() {
         return false;
     }
     let controller = |set: &ClusterObjectSet| {
@@ -232,7 +241,7 @@ mod tests {
             assert_eq!(siblings.len(), usize::from(expected), "{other}");
         }
         let mut archived = set("2", &marks(Some("ext"), "e", "a"));
-        archived.spec.lifecycle_state = crate::api::cluster_object_set::LifecycleState::Archived;
+        archived.spec.lifecycle_state = LifecycleState::Archived;
         assert!(!are_siblings(&own, &archived));
     }
 

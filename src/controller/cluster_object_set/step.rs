@@ -417,7 +417,10 @@ impl<'a> Work<'a> {
             .siblings
             .iter()
             .filter(|sibling| sibling.revision < self.claim.revision);
-        lower.map(|sibling| sibling.name.clone()).collect()
+        // The lowest first: what two of them have is the higher one's, which takes it down when no other wants it any more.
+        let mut lower: Vec<_> = lower.collect();
+        lower.sort_by_key(|sibling| sibling.revision);
+        (lower.into_iter().map(|sibling| sibling.name.clone())).collect()
     }
 
     async fn add_finalizer(&self) -> Result<Value, StepError> {

@@ -10,19 +10,23 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::{Resource as _, ResourceExt as _};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::tell::joined;
 use super::{Note, Step, StepError, Work, has_finalizer, write_finalizers};
 use crate::api::cluster_object_set::CollisionProtection;
 use crate::api::condition::{ConditionType, Reason, find};
 use crate::api::object::{Gvk, ObjectKey};
 use crate::api::{ClusterExtension, ClusterObjectSet, GROUP, VERSION, keys};
 use crate::apply::content::{Content, ContentPhase};
+use crate::apply::kinds::{self, KindError};
 use crate::apply::objects::{Item, ObjectError, metadata_of};
 use crate::apply::phases::PhasesError;
 use crate::apply::secrets::{self, ContentError, Reader, Resolved};
 use crate::apply::teardown::{CrdDeletion, Kept, Occasion, Teardown, TornDown};
-use crate::controller::cluster_object_set::account::is_of_one_extension;
+use crate::controller::cluster_object_set::account::{
+    is_active, is_active_beside, is_of_one_extension,
+};
 use crate::controller::cluster_object_set::{Context, PLURAL};
 use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, RequestError, path};
@@ -57,8 +61,8 @@ enum EndError {
     Extension(#[source] RequestError),
     #[error("cannot list the CustomResourceDefinitions of the revision")]
     Crds(#[source] RequestError),
-    #[error("cannot tell whether the kind ClusterObjectSet is being deleted")]
-    Kind(#[source] RequestError),
+    #[error(transparent)]
+    Kind(#[from] KindError),
     #[error("cannot tell what revision {name} wants to stay")]
     Sibling {
         name: String,
@@ -104,7 +108,10 @@ impl Work<'_> {
             }
             Err(error) => return Step::failed(&error),
         };
-        match self.teardown(Occasion::Archived, &content, false).await {
+        match self
+            .teardown(Occasion::Archived, &content, &self.replaced())
+            .await
+        {
             Err(error) => Step::failed(&error),
             Ok(torn_down) if !torn_down.remaining.is_empty() => Step::from(Rollout::TearingDown {
                 remaining: waited_for(&torn_down),
@@ -133,8 +140,9 @@ impl Work<'_> {
             Ok(found) => found,
             Err(step) => return *step,
         };
-        let takes_unowned = self.was_not_orphaned();
-        let torn_down = self.teardown(Occasion::Deleted, &content, takes_unowned);
+        let own = self.was_not_orphaned().then_some(self.claim.revision);
+        let takes_unowned: Vec<i64> = own.into_iter().collect();
+        let torn_down = self.teardown(Occasion::Deleted, &content, &takes_unowned);
         let torn_down = match torn_down.await {
             Ok(torn_down) => torn_down,
             Err(error) if is_over => {
@@ -165,9 +173,17 @@ impl Work<'_> {
             ),
         ] {
             if !keys.is_empty() {
-                let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
-                notes.push(left(&format!("{why}: {}", names.join(", "))));
+                notes.push(left(&format!("{why}: {}", joined(keys))));
             }
+        }
+        if !torn_down.nobodys.is_empty() {
+            notes.push(Note {
+                text: format!(
+                    "objects stay, since nothing on them says any more whose they are: {}",
+                    joined(&torn_down.nobodys)
+                ),
+                ..left("")
+            });
         }
         release(self.ctx, self.set, notes).await
     }
@@ -200,6 +216,18 @@ impl Work<'_> {
             }
             Err(error) => Err(Box::new(Step::failed(&error))),
         }
+    }
+
+    /// The numbers of the archived revisions of the extension, this one among them. None of them is orphaned: their extension
+    /// has replaced them.
+    fn replaced(&self) -> Vec<i64> {
+        if self.claim.is_by_hand() {
+            return Vec::new();
+        }
+        let others = self.all.iter();
+        let archived = others.filter(|it| !is_active(it) && is_of_one_extension(self.set, it));
+        let numbers = archived.map(|other| other.spec.revision);
+        numbers.chain([self.claim.revision]).collect()
     }
 
     /// Whether anything can have been applied.
@@ -346,10 +374,20 @@ impl Work<'_> {
         let url = path(GROUP, VERSION, None, EXTENSIONS);
         let extension = request::get(&self.ctx.client, &url, &owner.name).await;
         let extension = extension.map_err(EndError::Extension)?;
-        Ok(extension.is_none_or(|extension| {
-            extension.pointer("/metadata/uid") != Some(&json!(owner.uid))
-                || extension.pointer("/metadata/deletionTimestamp").is_some()
-        }))
+        let extension = extension.map(|extension| metadata_of(&extension));
+        let Some(extension) = extension.filter(|it| it.uid.as_ref() == Some(&owner.uid)) else {
+            return Ok(true);
+        };
+        if extension.deletion_timestamp.is_none() {
+            return Ok(false);
+        }
+        let goes_along = kinds::goes_along(&self.ctx.client, EXTENSIONS, &extension).await;
+        Ok(!goes_along?)
+    }
+
+    /// Whether the revision is deleted with its kind: nobody asked to take down what it holds.
+    async fn is_kind_leaving(&self) -> Result<bool, EndError> {
+        Ok(kinds::goes_along(&self.ctx.client, PLURAL, &self.set.metadata).await?)
     }
 
     /// What other active revisions of the extension have, too.
@@ -398,7 +436,7 @@ impl Work<'_> {
             content.keys().into_iter().flat_map(|it| it.1).collect();
         let mut family = Content::default();
         let others = self.all.iter();
-        let others = others.filter(|other| is_of_one_extension(self.set, other));
+        let others = others.filter(|other| is_active_beside(self.set, other));
         for other in others.filter(|other| has_finalizer(other)) {
             // Where its Secrets are gone, it tells itself what becomes of its CRDs.
             for (name, mut keys) in self.phases_of(other).await?.unwrap_or_default() {
@@ -410,29 +448,16 @@ impl Work<'_> {
         Ok(family)
     }
 
-    /// Whether the kind of revisions itself is being deleted, and all of them with it: nobody asked to take down what they
-    /// hold.
-    async fn is_kind_leaving(&self) -> Result<bool, EndError> {
-        let url = path(CRD_GROUP, "v1", None, "customresourcedefinitions");
-        let kind = format!("{PLURAL}.{GROUP}");
-        let definition = request::get(&self.ctx.client, &url, &kind).await;
-        let definition = match definition {
-            Err(error) if error.is_lacking() => return Ok(false),
-            definition => definition.map_err(EndError::Kind)?,
-        };
-        Ok(definition.is_some_and(|it| it.pointer("/metadata/deletionTimestamp").is_some()))
-    }
-
     async fn teardown(
         &self,
         occasion: Occasion,
         content: &Content,
-        takes_unowned: bool,
+        takes_unowned: &[i64],
     ) -> Result<TornDown, EndError> {
         let lives = |owner: &CrdOwner| self.lives(owner);
         let is_deleted = occasion == Occasion::Deleted;
         let mut others = self.all.iter();
-        let has_others = is_deleted && others.any(|other| is_of_one_extension(self.set, other));
+        let has_others = is_deleted && others.any(|other| is_active_beside(self.set, other));
         let is_kind_leaving = is_deleted && self.is_kind_leaving().await?;
         let all_leave = (has_others || is_kind_leaving) && self.is_extension_leaving().await?;
         let (wanted, family) = if all_leave {

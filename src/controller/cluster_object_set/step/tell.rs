@@ -142,7 +142,7 @@ impl Work<'_> {
     }
 }
 
-fn joined<'a>(objects: impl IntoIterator<Item = &'a ObjectKey>) -> String {
+pub(super) fn joined<'a>(objects: impl IntoIterator<Item = &'a ObjectKey>) -> String {
     let names: Vec<String> = objects.into_iter().map(ObjectKey::to_string).collect();
     names.join(", ")
 }

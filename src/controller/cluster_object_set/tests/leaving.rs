@@ -333,21 +333,27 @@ async fn crds_of_all_revisions_go_first() {
     }
 }
 
-/// Who deletes the kind of revisions deletes all of them at once, and asked for no extension to go.
+/// A kind of this API on its way out.
+fn leaving_kind(plural: &str) -> Value {
+    let name = format!("{plural}.{GROUP}");
+    let mut kind = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name);
+    kind["metadata"]["deletionTimestamp"] = json!(Timestamp::now().to_string());
+    kind["metadata"]["finalizers"] = json!(["customresourcecleanup"]);
+    kind
+}
+
+/// Who deletes the kind of revisions deletes all of them at once, and asked for no extension to go; nor did who deletes the
+/// kind of extensions as well.
 #[tokio::test]
 async fn nothing_goes_with_the_kind_of_revisions() {
-    for is_extension_deleted in [false, true] {
+    for (is_extension_deleted, stays) in [(false, true), (true, false), (true, true)] {
         let cluster = Cluster::new().await;
         cluster.server.add(&stored_extension());
         cluster.install("e-1", &desired("1.0.0", &operator())).await;
-        let mut kind = object(
-            "apiextensions.k8s.io/v1",
-            "CustomResourceDefinition",
-            &format!("{PLURAL}.{GROUP}"),
-        );
-        kind["metadata"]["deletionTimestamp"] = json!(Timestamp::now().to_string());
-        kind["metadata"]["finalizers"] = json!(["customresourcecleanup"]);
-        cluster.server.add(&kind);
+        cluster.server.add(&leaving_kind(PLURAL));
+        if is_extension_deleted && stays {
+            cluster.server.add(&leaving_kind("clusterextensions"));
+        }
         if is_extension_deleted {
             delete(&cluster, "clusterextensions", "e").await;
         }
@@ -356,7 +362,7 @@ async fn nothing_goes_with_the_kind_of_revisions() {
         assert!(cluster.set("e-1").is_none());
         for path in [CONFIG, DEPLOYMENT, CRD] {
             let left = cluster.server.object(path);
-            assert_eq!(left.is_none(), is_extension_deleted, "{path}");
+            assert_eq!(left.is_some(), stays, "{path}");
             let metadata = left.unwrap_or_default()["metadata"].clone();
             let owners = metadata["ownerReferences"].as_array().cloned();
             assert_eq!(owners.unwrap_or_default(), Vec::<Value>::new());

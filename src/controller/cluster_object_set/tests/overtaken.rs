@@ -70,3 +70,51 @@ async fn what_was_not_there_is_created_unless_somebody_came_first() {
         }
     }
 }
+
+/// Two revisions that never got ready and have an object in common: it goes with them, whoever is archived first.
+#[tokio::test]
+async fn what_two_replaced_revisions_have_goes_with_the_last() {
+    const EXTRA: &str = "/apis/apps/v1/namespaces/n/deployments/extra";
+    for order in [None, Some(["e-9", "e-10"]), Some(["e-10", "e-9"])] {
+        let cluster = Cluster::new().await;
+        let extra = namespaced("apps/v1", "Deployment", "extra");
+        let ensure = async |version: &str, objects: &[Value]| {
+            let (existing, wanted) = (cluster.revisions(), desired(version, objects));
+            let is_taken = |name: &str| name.len() == 3 && name != "e-9";
+            let revisions = cluster.ctx.revisions();
+            revisions
+                .ensure(&existing, &wanted, &is_taken)
+                .await
+                .unwrap();
+        };
+        ensure("3.0.0", &[config("1"), extra.clone()]).await;
+        cluster.passes("e-9").await;
+        ensure("3.0.0", &[config("2"), extra]).await;
+        cluster.passes("e-10").await;
+        assert_eq!(cluster.owner(EXTRA), "e-10");
+
+        match order {
+            None => {
+                ensure("2.0.0", &[config("3")]).await;
+                cluster.server.requests();
+                cluster.passes("e-11").await;
+                let archived: Vec<String> = cluster.writes();
+                let archived = archived
+                    .iter()
+                    .filter(|it| it.contains("/clusterobjectsets/") && !it.contains("e-11"));
+                let archived: Vec<&str> = archived.filter_map(|it| it.rsplit('/').next()).collect();
+                assert_eq!(archived, ["e-9", "e-10"]);
+                cluster.passes("e-9").await;
+                cluster.passes("e-10").await;
+            }
+            Some(order) => {
+                // Somebody archives both by hand before the other one has looked.
+                for name in order {
+                    cluster.ctx.revisions().archive(name).await.unwrap();
+                    cluster.pass(name).await;
+                }
+            }
+        }
+        assert_eq!(cluster.server.object(EXTRA), None, "{order:?}");
+    }
+}
