@@ -19,6 +19,7 @@ use tokio::task::spawn_blocking;
 
 use crate::error::{Classify, Disposition, quoted};
 use crate::identity::request::{self, Page, RequestError};
+use crate::preflight::crd_upgrade::GRANT;
 use crate::preflight::crd_upgrade::stored::{self, Questions, Tally, Unanswerable};
 use crate::preflight::crd_upgrade::{self, Definition, DefinitionError, Finding, Pool, Severity};
 use crate::preflight::permissions::{Access, MissingRules};
@@ -350,7 +351,7 @@ impl CrdUpgradeCheck<'_> {
         };
         let role = format!("{namespace}-{name}-list-{resource}");
         format!(
-            "; grant it that: kubectl create clusterrole {role} --verb=list --resource={resource} && kubectl create \
+            "{GRANT}kubectl create clusterrole {role} --verb=list --resource={resource} && kubectl create \
              clusterrolebinding {role} --clusterrole={role} --serviceaccount={namespace}:{name}"
         )
     }

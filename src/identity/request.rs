@@ -45,6 +45,9 @@ const NO_SEGMENT: &AsciiSet = &CONTROLS
 /// The longest that one request may take, repetitions by [`connect`](super::connection::connect) included. The API server itself gives up after 60 s.
 const DEADLINE: Duration = Duration::from_secs(70);
 
+/// How webhooks and policies of admission begin their own words.
+const ADMISSION: [&str; 2] = [" denied the request", " denied request"];
+
 /// A request that was not answered as hoped.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
@@ -89,8 +92,14 @@ impl RequestError {
     /// 403 because who asked lacks the right, as far as the API server knows: not because we may not act as him, and not
     /// because of admission, which says no in other words.
     pub fn is_lacking(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.code == 403
-            && status.message.contains("\" cannot ") && !status.message.contains(UNIMPERSONATED))
+        let is_authorizers = |message: &str| {
+            let (who, what) = ("forbidden: User \"", "\" cannot ");
+            let rest = message.split_once(who).map(|(_, rest)| rest);
+            rest.is_some_and(|rest| rest.contains(what))
+                && !message.contains(UNIMPERSONATED)
+                && !ADMISSION.iter().any(|text| message.contains(text))
+        };
+        matches!(self, Self::Refused(status) if status.code == 403 && is_authorizers(&status.message))
     }
 
     /// 500 because a conversion webhook does not answer, or not properly.
@@ -478,6 +487,32 @@ async fn send_text(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_admission_refuses_is_no_lack_of_rights() {
+        for (message, expected) in [
+            (
+                r#"things.g "x" is forbidden: User "system:serviceaccount:n:s" cannot delete resource "things" in API group "g""#,
+                true,
+            ),
+            (
+                r#"things.g "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: user "s" cannot delete it"#,
+                false,
+            ),
+            (
+                r#"admission webhook "w.example.com" denied the request: forbidden: User "s" cannot delete it"#,
+                false,
+            ),
+            (
+                r#"users "system:serviceaccount:n:s" is forbidden: User "oxolm" cannot impersonate resource "users""#,
+                false,
+            ),
+        ] {
+            let status = Status::failure(message, "Forbidden").with_code(403);
+            let refused = RequestError::Refused(status.boxed());
+            assert_eq!(refused.is_lacking(), expected, "{message}");
+        }
+    }
 
     #[test]
     fn a_name_is_one_segment() {

@@ -49,6 +49,9 @@ use shape::At;
 
 use crate::error::quoted;
 
+/// What stands in a finding before the commands that let the account look at resources, which end with the line.
+pub const GRANT: &str = "; grant it that: ";
+
 /// Whether a finding stops an upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {

@@ -6,6 +6,7 @@
 use kube::ResourceExt as _;
 
 use crate::api::{ClusterExtension, keys};
+use crate::preflight::crd_upgrade::GRANT;
 use crate::preflight::permissions::{LIST, REMOVED_API};
 use crate::resolve::report;
 
@@ -69,6 +70,15 @@ pub(super) fn of_extension(
     let Some(catalog) = extension.spec.source.catalog.as_ref() else {
         return of(message);
     };
+    // What may not be looked at does not belong to the rights that a bundle needs.
+    let grants = message.lines().filter_map(|line| line.split_once(GRANT));
+    let grants: Vec<String> = grants.map(|(_, command)| format!("`{command}`")).collect();
+    if !grants.is_empty() {
+        return Some(format!(
+            "Let the account look at the resources that the change is about: {}. Nothing has to be restarted.",
+            grants.join(" and ")
+        ));
+    }
     if !message.contains(LACKING) {
         return of(message);
     }
@@ -122,6 +132,15 @@ mod tests {
             object["spec"]["config"] = config.clone();
         }
         serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn whoever_may_not_look_at_resources_is_told_the_commands_of_the_message() {
+        let message = "x: removed field : y\nstoredResources: not looked at: n/s may not list things.g; grant it that: kubectl a && \
+                       kubectl b\npre-authorization failed: service account requires the following permissions to manage \
+                       cluster extension:\n  z";
+        let advice = of_extension(&extension(&json!({}), None), None, message).unwrap();
+        assert!(advice.contains(": `kubectl a && kubectl b`. "), "{advice}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Admission must accept what parses and refuse what does not, before a controller sees it. The language is regular
 //! once a length is given, hyphen ranges and their oddities beside `||` included, so the rule can be exact, with one
-//! exception that nobody writes: beside a hyphen range, numbers of 20 digits and ignored components that end in a bar
-//! are refused. A test holds it against the parser.
+//! exception that nobody writes: beside a hyphen, numbers of 20 digits and ignored components that end in a bar are
+//! refused. A test holds it against the parser.
 //!
 //! Differs from the reference, whose pattern refuses hyphen ranges, leading zeros and some wildcards, and accepts texts
 //! that never parse.
@@ -40,12 +40,23 @@ macro_rules! short_number {
     };
 }
 
+/// Build metadata.
+macro_rules! build {
+    () => {
+        r"\+[\dA-Za-z-]+(?:\.[\dA-Za-z-]+)*"
+    };
+}
+
 /// A pre-release, build metadata, or both.
 macro_rules! suffix {
     () => {
         concat!(
             r"(?:-(?:0|[1-9]\d*|\d*[A-Za-z-][\dA-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][\dA-Za-z-]*))*",
-            r"(?:\+[\dA-Za-z-]+(?:\.[\dA-Za-z-]+)*)?|\+[\dA-Za-z-]+(?:\.[\dA-Za-z-]+)*)"
+            "(?:",
+            build!(),
+            ")?|",
+            build!(),
+            ")"
         )
     };
 }
@@ -95,7 +106,7 @@ macro_rules! comparator {
     };
 }
 
-/// A comparator whose last component is ignored and ends in a bar. `||` must not follow it at once.
+/// A comparator whose last component is ignored and ends in a bar, without its suffix. `||` must not follow it at once.
 macro_rules! bar_ended {
     () => {
         concat!(
@@ -247,9 +258,14 @@ pub const ADMISSION_PATTERN: &str = concat!(
     between!(),
     "|",
     bar_ended!(),
-    r"(?:\s+(?:(?:,|\|\|)\s*)?|,\s*))*(?:",
+    r"(?:\s+(?:(?:,|\|\|)\s*)?|,\s*|",
+    build!(),
+    between!(),
+    "))*(?:",
     bar_ended!(),
-    r"\s*$|",
+    "(?:",
+    build!(),
+    r")?\s*$|",
     comparator!(number),
     r"(?:\s*$|",
     before_hyphen!(),
