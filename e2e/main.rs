@@ -354,6 +354,10 @@ const STOPPING: &[Story] = &[
         restore::a_backup_is_applied_again
     ),
     story!(
+        "restore::nothing_goes_with_the_kinds_of_the_api",
+        restore::nothing_goes_with_the_kinds_of_the_api
+    ),
+    story!(
         "rivals::somebody_elses_lease_holds_oxolm_back",
         rivals::somebody_elses_lease_holds_oxolm_back
     ),

@@ -1,5 +1,7 @@
 //! A backup applied again: nothing that runs is deleted or made anew, and ownership is taken back by name.
 
+mod kinds;
+
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use anyhow::{Context as _, ensure};
 use oxolm::api::condition::ConditionType;
 use serde_json::{Value, json};
 
+pub(crate) use self::kinds::nothing_goes_with_the_kinds_of_the_api;
 use crate::harness::package::{Bundle, entry};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{self, until_true};

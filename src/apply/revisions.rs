@@ -122,6 +122,14 @@ pub enum RevisionError {
         #[source]
         source: RequestError,
     },
+    /// The kind of revisions itself is not there.
+    #[error(
+        "creating new Revision: {name}: there is no CustomResourceDefinition {PLURAL}.{GROUP}; apply those of oxolm again"
+    )]
+    NoKind {
+        /// The revision's name.
+        name: String,
+    },
     /// The API server answered with something else than was written.
     #[error(
         "ClusterObjectSet {name} does not keep the annotations, labels and owner that are written to it: \
@@ -159,6 +167,7 @@ impl Classify for RevisionError {
             | Self::TakeBack { .. }
             | Self::DropSecrets { .. }
             | Self::Delete { .. }
+            | Self::NoKind { .. }
             | Self::Altered { .. }
             | Self::Rapid
             | Self::Squatted { .. } => Disposition::Retry,
@@ -464,6 +473,9 @@ impl Revisions<'_> {
                     found => Written::Taken(found.unwrap_or_default()),
                 })
             }
+            Err(error) if error.is_not_found() => Err(RevisionError::NoKind {
+                name: name.to_owned(),
+            }),
             Err(source) => Err(failed(source)),
         }
     }

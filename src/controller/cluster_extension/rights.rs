@@ -54,11 +54,14 @@ impl Wish {
         };
         let gained = gained(objects, &content.objects);
         let sentence = |(whose, lines): (Beneficiary, Vec<String>)| {
-            format!(
-                "Version {} gives {whose} rights that version {version} does not give it: {}.",
-                self.bundle.version,
-                lines.join("; ")
-            )
+            let (chosen, lines) = (&self.bundle.version, lines.join("; "));
+            if chosen == version {
+                format!("This change gives {whose} rights that it does not have now: {lines}.")
+            } else {
+                format!(
+                    "Version {chosen} gives {whose} rights that version {version} does not give it: {lines}."
+                )
+            }
         };
         let sentences: Vec<String> = gained.into_iter().map(sentence).collect();
         said.extend(warnings(&sentences));
