@@ -28,7 +28,7 @@ pub(crate) async fn nothing_goes_with_the_kinds_of_the_api(
     for kinds in [
         &["clusterextensions"][..],
         &["clusterobjectsets"],
-        &["clusterobjectsets", "clusterextensions"],
+        &["clusterextensions", "clusterobjectsets"],
     ] {
         let paths: Vec<String> = kinds
             .iter()

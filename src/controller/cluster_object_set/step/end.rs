@@ -376,13 +376,23 @@ impl Work<'_> {
         let extension = extension.map_err(EndError::Extension)?;
         let extension = extension.map(|extension| metadata_of(&extension));
         let Some(extension) = extension.filter(|it| it.uid.as_ref() == Some(&owner.uid)) else {
-            return Ok(true);
+            return self.is_still_owned_by(&owner.uid).await;
         };
         if extension.deletion_timestamp.is_none() {
             return Ok(false);
         }
         let goes_along = kinds::goes_along(&self.ctx.client, EXTENSIONS, &extension).await;
         Ok(!goes_along?)
+    }
+
+    /// Whether the revision, as the API server knows it, names this owner. An extension that was let go leaves its revisions
+    /// without it, and its end may be seen before that.
+    async fn is_still_owned_by(&self, uid: &str) -> Result<bool, EndError> {
+        let url = path(GROUP, VERSION, None, PLURAL);
+        let set = request::get(&self.ctx.client, &url, &self.set.name_any()).await;
+        let owners = set.map_err(EndError::Extension)?;
+        let owners = owners.and_then(|set| metadata_of(&set).owner_references);
+        Ok(owners.into_iter().flatten().any(|owner| owner.uid == uid))
     }
 
     /// Whether the revision is deleted with its kind: nobody asked to take down what it holds.

@@ -370,6 +370,25 @@ async fn nothing_goes_with_the_kind_of_revisions() {
     }
 }
 
+/// The end of an extension that was let go is seen before its revision is.
+#[tokio::test]
+async fn a_revision_that_was_let_go_is_not_taken_down_with_its_extension() {
+    for is_let_go in [false, true] {
+        let cluster = Cluster::new().await;
+        cluster.install("e-1", &desired("1.0.0", &operator())).await;
+        cluster.server.add(&leaving_kind(PLURAL));
+        delete(&cluster, PLURAL, "e-1").await;
+        let stale = Arc::new(cluster.set("e-1").unwrap());
+        if is_let_go {
+            let path = format!("/apis/olm.operatorframework.io/v1/{PLURAL}/e-1");
+            let none = json!({"metadata": {"ownerReferences": null}});
+            cluster.server.edit(&path, &none);
+        }
+        reconcile(cluster.ctx.clone(), stale).await;
+        assert_eq!(cluster.server.object(DEPLOYMENT).is_some(), is_let_go);
+    }
+}
+
 /// What never was read cannot have been applied, and what it is will not get better.
 #[tokio::test]
 async fn a_revision_whose_content_never_was_any_goes_at_once() {
