@@ -230,6 +230,10 @@ const STORIES: &[Story] = &[
         "lifecycle::install_upgrade_rollback_uninstall",
         lifecycle::install_upgrade_rollback_uninstall
     ),
+    story!(
+        "revision::drift_that_excludes_ours_is_repaired",
+        revision::drift_that_excludes_ours_is_repaired
+    ),
     story!("lifecycle::drift_is_repaired", lifecycle::drift_is_repaired),
     story!("accounts::missing_account", accounts::missing_account),
     story!("accounts::missing_permission", accounts::missing_permission),

@@ -2,6 +2,7 @@
 
 mod claims;
 mod deadline;
+mod excluded;
 mod orphaned;
 mod probes;
 mod secrets;
@@ -9,6 +10,7 @@ mod tampering;
 
 pub(crate) use claims::a_pending_claim_halts_the_phases;
 pub(crate) use deadline::a_late_rollout_is_archived_or_recovers;
+pub(crate) use excluded::drift_that_excludes_ours_is_repaired;
 pub(crate) use orphaned::a_revision_by_hand_is_taken_back;
 pub(crate) use probes::probes_of_users_halt_and_pass;
 pub(crate) use secrets::objects_stand_in_secrets;

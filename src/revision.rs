@@ -17,6 +17,7 @@ pub mod plan;
 pub mod probe;
 pub mod remedy;
 pub mod rollout;
+pub mod text_data;
 pub mod unknown;
 pub mod validate;
 

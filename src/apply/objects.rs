@@ -406,9 +406,6 @@ impl Objects<'_> {
                 self.write_over(item, &resource, (step, action), &live)
                     .await
             }
-            Err(error) if error.is_duplicate() && step == Step::Update => {
-                self.overwrite(item, &resource, patch, &live).await
-            }
             Err(error) if error.has_two_controllers() => {
                 self.own_alone(item, &resource, step, &live).await?;
                 Ok(None)
@@ -420,7 +417,15 @@ impl Objects<'_> {
             {
                 self.replace(item, &live).await
             }
-            Err(source) => Err(failed(&item.key, step, source)),
+            Err(source) => {
+                let fields = source.invalid_fields();
+                let is_ours = step == Step::Update || is_family(self.claim, &metadata);
+                let error = failed(&item.key, step, source);
+                if fields.is_empty() || !is_ours || error.is_frozen() {
+                    return Err(error);
+                }
+                self.overwrite(item, &resource, patch, &live, &fields).await
+            }
         }
     }
 

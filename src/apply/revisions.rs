@@ -20,7 +20,9 @@ use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, RequestError, path};
 use crate::revision::marks::owned_by;
 use crate::revision::pack::{PackError, Packed, pack};
-use crate::revision::plan::{Desired, RevisionPlan, expired, free_number, object_marks, plan};
+use crate::revision::plan::{
+    ALTERED, Desired, RevisionPlan, expired, free_number, object_marks, plan,
+};
 use crate::revision::{Belonging, Extension, Revision};
 
 /// The plural name of revisions.
@@ -132,12 +134,11 @@ pub enum RevisionError {
     },
     /// The API server answered with something else than was written.
     #[error(
-        "ClusterObjectSet {name} does not keep the annotations, labels and owner that are written to it: \
-         something in the cluster, an admission webhook or policy perhaps, changes them"
+        "{what} {ALTERED}: something in the cluster, an admission webhook or policy perhaps, changes them"
     )]
     Altered {
-        /// The revision's name.
-        name: String,
+        /// The revision.
+        what: String,
     },
     /// Somebody, or something, changes what is wanted all the time.
     #[error(
@@ -243,7 +244,9 @@ impl Revisions<'_> {
                 let patched = patched.and_then(|set| Revision::of(&set, &desired.extension));
                 match patched.map(|revision| plan(&[revision], desired, is_taken)) {
                     Some(RevisionPlan::Unchanged { .. }) => Ok(Ensured::Patched { name }),
-                    _ => Err(RevisionError::Altered { name }),
+                    _ => Err(RevisionError::Altered {
+                        what: format!("ClusterObjectSet {name}"),
+                    }),
                 }
             }
             RevisionPlan::Create { number, name } => {
@@ -419,7 +422,9 @@ impl Revisions<'_> {
                 Written::Altered(uid) => {
                     self.discard(&name, uid).await?;
                     self.take_away(&name, &made, &Value::Null).await?;
-                    return Err(RevisionError::Altered { name });
+                    // The next one has another number, and the same is to be said.
+                    let what = "a new ClusterObjectSet".to_owned();
+                    return Err(RevisionError::Altered { what });
                 }
                 Written::Taken(by) => self.take_away(&name, &made, &by).await?,
             }

@@ -27,6 +27,7 @@ use crate::render::Provider;
 use crate::revision::name::label_value;
 use crate::revision::pack::{phase_digest, unpack};
 use crate::revision::phase::ObjectMarks;
+use crate::revision::text_data::as_data;
 
 pub use error::ContentError;
 
@@ -93,6 +94,7 @@ impl Reader<'_> {
                     source,
                 })?;
                 objects.push(value.clone());
+                let value = as_data(&key.gvk, value);
                 items.push(Item {
                     key,
                     object: match &object.reference {

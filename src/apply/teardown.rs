@@ -297,12 +297,11 @@ impl Teardown<'_> {
         if key.gvk.is_crd() && self.crd_deletion == CrdDeletion::KeepIfUsed {
             let familys = self.family.map_or(0, |family| family.of_kind(&live));
             let own = content.of_kind(&live) + familys;
-            let why = match self.objects.usage(key, &live, own).await? {
+            let waits = is_last && self.waits_for_resources;
+            let why = match self.objects.usage(key, &live, own, waits).await? {
                 Usage::Unused => None,
-                Usage::Leaving(resource) if is_last && self.waits_for_resources => {
-                    return Ok(State::Leaving(resource));
-                }
-                Usage::Used | Usage::Leaving(_) => Some(Kept::InUse),
+                Usage::Leaving(resource) => return Ok(State::Leaving(resource)),
+                Usage::Used => Some(Kept::InUse),
                 Usage::Unreadable => Some(Kept::Unanswered),
                 Usage::Unknown if is_last && !self.believes_refusals => return Ok(State::Refused),
                 Usage::Unknown => Some(Kept::Unknown),

@@ -117,9 +117,15 @@ impl RequestError {
         self.code() == Some(422)
     }
 
-    /// Whether lists of the object would hold something twice: server-side apply merges them with what others added.
-    pub fn is_duplicate(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.code == 422 && status.message.contains(": Duplicate value: "))
+    /// The fields for which the object would not be valid, as paths.
+    pub fn invalid_fields(&self) -> Vec<String> {
+        let details = match self {
+            Self::Refused(status) if status.code == 422 => status.details.as_ref(),
+            _ => None,
+        };
+        let causes = details.into_iter().flat_map(|details| &details.causes);
+        let fields = causes.map(|cause| cause.field.clone());
+        fields.filter(|field| !field.is_empty()).collect()
     }
 
     /// Whether server-side apply cannot hold the object, since a list of it names something twice, which others can.

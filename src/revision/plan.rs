@@ -13,6 +13,9 @@ use crate::revision::pack::{content_digest, hash};
 use crate::revision::phase::{ObjectMarks, Phase};
 use crate::revision::{Account, BundleIdentity, Extension, Revision};
 
+/// What is said of a revision that does not keep what is written to it.
+pub const ALTERED: &str = "does not keep the annotations, labels and owner that are written to it";
+
 /// How many archived revisions are kept as history.
 pub const HISTORY: usize = 5;
 

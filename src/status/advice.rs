@@ -9,6 +9,7 @@ use crate::api::{ClusterExtension, keys};
 use crate::preflight::crd_upgrade::GRANT;
 use crate::preflight::permissions::{LIST, REMOVED_API};
 use crate::resolve::report;
+use crate::revision::plan::ALTERED;
 
 /// What an account lacks, as the preflight says.
 const LACKING: &str = "service account requires the following permissions";
@@ -37,6 +38,9 @@ pub(super) fn of(message: &str) -> Option<String> {
         "Whoever wrote the manifests has to write the items of the list one by one; another version may have them so."
     } else if message.contains(UNKNOWN_KIND) {
         "Install what defines this kind; it is looked for again by itself."
+    } else if message.contains(ALTERED) {
+        "Find the admission webhook or policy that changes ClusterObjectSets (kubectl get mutatingwebhookconfigurations, \
+         mutatingadmissionpolicies), and let it leave objects of group olm.operatorframework.io as they are."
     } else if message.contains(LACKING) {
         "Give the account the rights that the message lists; `oxolm rbac generate` prints the roles. Nothing has to be restarted."
     } else {

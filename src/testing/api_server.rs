@@ -69,6 +69,19 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// The first field that is not valid, as in `X "n" is invalid: spec.a: why`.
+    fn causes(&self) -> Vec<Value> {
+        let field = self.message.split_once(" is invalid: ");
+        let field = field.and_then(|(_, rest)| rest.split_once(": "));
+        let field = field.filter(|_| self.code == StatusCode::UNPROCESSABLE_ENTITY);
+        field
+            .map(|(field, _)| json!({ "field": field }))
+            .into_iter()
+            .collect()
+    }
+}
+
 /// A request, taken apart.
 struct Call {
     method: Method,
@@ -402,6 +415,7 @@ impl From<Refusal> for Response<Body> {
         let status = json!({
             "apiVersion": "v1", "kind": "Status", "status": "Failure", "metadata": {},
             "code": refusal.code.as_u16(), "reason": refusal.reason, "message": refusal.message,
+            "details": {"causes": refusal.causes()},
         });
         Response::builder()
             .status(refusal.code)

@@ -1,5 +1,7 @@
 //! An object that is taken back, or let go.
 
+use std::collections::BTreeMap;
+
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 
@@ -16,7 +18,7 @@ pub enum Usage {
     Unused,
     /// It has some.
     Used,
-    /// It has some, and this one of them is being deleted already: what it still waits for.
+    /// It has some, and this one of them leaves already: what it still waits for.
     Leaving(String),
     /// It has resources, whosever, and no webhook that converts them.
     Unreadable,
@@ -26,6 +28,9 @@ pub enum Usage {
 
 /// As many resources of a CRD are looked at, metadata only, to see whether any are being deleted.
 const LOOKED_AT: usize = 500;
+
+/// Of so many of their namespaces it is asked whether they are being deleted.
+const NAMESPACES: usize = 50;
 
 /// The resource that is being deleted and waits for its finalizers, if one is: with its name and theirs.
 fn leaving(items: &[Value]) -> Option<String> {
@@ -114,7 +119,7 @@ impl Objects<'_> {
     }
 
     /// Whether there are objects of the kind that a CRD defines, beside those of this revision, of which it has at most
-    /// `own`.
+    /// `own`. Whether some are leaving, with their namespace perhaps, is found out if it is `asked`.
     ///
     /// # Errors
     /// When the API server did not say.
@@ -123,6 +128,7 @@ impl Objects<'_> {
         crd: &ObjectKey,
         live: &Value,
         own: usize,
+        asked: bool,
     ) -> Result<Usage, ObjectError> {
         let text = |pointer| live.pointer(pointer).and_then(Value::as_str);
         let versions = live.pointer("/spec/versions").and_then(Value::as_array);
@@ -152,7 +158,11 @@ impl Objects<'_> {
                 });
                 // Of more than were looked at, some are not known to be ours.
                 let is_used = next.is_some() || !items.is_empty();
-                Ok(match leaving(&items) {
+                let mut leaves = leaving(&items).filter(|_| asked);
+                if asked && leaves.is_none() {
+                    leaves = self.leaving_with_namespace(crd, &items).await?;
+                }
+                Ok(match leaves {
                     Some(leaving) => Usage::Leaving(leaving),
                     None if is_used => Usage::Used,
                     None => Usage::Unused,
@@ -165,5 +175,28 @@ impl Objects<'_> {
             Err(error) if error.is_failed_conversion() => Ok(Usage::Unreadable),
             Err(source) => Err(failed(crd, Step::Count, source)),
         }
+    }
+
+    /// The first resource whose namespace is being deleted, so that it soon will be, too, if there is one.
+    async fn leaving_with_namespace(
+        &self,
+        crd: &ObjectKey,
+        items: &[Value],
+    ) -> Result<Option<String>, ObjectError> {
+        let items = items.iter().map(metadata_of);
+        let places: BTreeMap<String, String> = items
+            .filter_map(|item| Some((item.namespace?, item.name?)))
+            .collect();
+        for (namespace, name) in places.into_iter().take(NAMESPACES) {
+            let url = request::path("", "v1", None, "namespaces");
+            let found = match request::get(self.own, &url, &namespace).await {
+                Err(error) if error.is_lacking() => return Ok(None),
+                found => found.map_err(|source| failed(crd, Step::Count, source))?,
+            };
+            if found.is_some_and(|found| metadata_of(&found).deletion_timestamp.is_some()) {
+                return Ok(Some(format!("{namespace}/{name} goes with its namespace")));
+            }
+        }
+        Ok(None)
     }
 }

@@ -122,12 +122,17 @@ impl ObjectError {
         }
     }
 
+    /// Whether a field is to change that never does.
+    pub(super) fn is_frozen(&self) -> bool {
+        let refusal = self.refusal().unwrap_or_default();
+        FROZEN.iter().any(|words| refusal.contains(words))
+    }
+
     /// What lets the object become what it should be, where the API server never changes it so; nothing where all that is
     /// below the object would go with it.
     fn remedy(&self) -> Option<String> {
-        let refusal = self.refusal()?;
         let key = self.unchangeable()?;
-        if key.gvk.is_crd() || !FROZEN.iter().any(|words| refusal.contains(words)) {
+        if key.gvk.is_crd() || !self.is_frozen() {
             return None;
         }
         let ObjectKey {

@@ -45,16 +45,22 @@ impl Objects<'_> {
         }
     }
 
-    /// Writes our lists over those that somebody changed so that both together are not valid, then applies `patch`, which was
-    /// refused for that; none when the object changed meanwhile.
+    /// Writes what is ours over what is not valid together with it, then applies `patch`, which was refused for these
+    /// `fields`: lists as a whole, which server-side apply merges with what others added; and of a structure only ours where
+    /// the API server excludes the rest. It is nobody's if it was a default, as the parameters of another strategy are. None
+    /// when the object changed meanwhile.
     pub(super) async fn overwrite(
         &self,
         item: &Item,
         resource: &Resource,
         patch: Patch<Value>,
         live: &Value,
+        fields: &[String],
     ) -> Result<Option<Kept>, ObjectError> {
         let mut ours = item.object.clone();
+        for field in fields {
+            exclude(&mut ours, live, field);
+        }
         // Owners and the like are lists, too, and others have entries there.
         if let Some(ours) = ours.as_object_mut() {
             ours.insert("metadata".to_owned(), json!({}));
@@ -171,6 +177,33 @@ impl Objects<'_> {
     }
 }
 
+/// Sets to null what the live object has at `field`, a path as in `spec.strategy.rollingUpdate`, and we do not; where we have a
+/// structure there, what it has besides ours. Paths end at lists, which are ours as a whole.
+fn exclude(ours: &mut Value, live: &Value, field: &str) {
+    let (mut ours, mut live) = (ours, live);
+    for segment in field.split('.') {
+        if segment.contains('[') {
+            return;
+        }
+        let (Some(fields), Some(inner)) = (ours.as_object_mut(), live.get(segment)) else {
+            return;
+        };
+        if !fields.contains_key(segment) {
+            fields.insert(segment.to_owned(), Value::Null);
+            return;
+        }
+        let Some(next) = fields.get_mut(segment) else {
+            return;
+        };
+        (ours, live) = (next, inner);
+    }
+    if let (Some(ours), Some(live)) = (ours.as_object_mut(), live.as_object()) {
+        for field in live.keys() {
+            ours.entry(field.as_str()).or_insert(Value::Null);
+        }
+    }
+}
+
 /// Sets what we had (`owned`, as in `managedFields`) and want no more to null.
 fn give_up(owned: &Value, ours: &mut Value) {
     let (Some(owned), Some(ours)) = (owned.as_object(), ours.as_object_mut()) else {
@@ -200,7 +233,7 @@ pub(super) fn is_replaceable(gvk: &Gvk, wanted: &Value, live: &Value) -> bool {
     let differs = |pointer: &str| wanted.pointer(pointer) != live.pointer(pointer);
     let is_frozen = || {
         live.get("immutable") == Some(&Value::Bool(true))
-            && ["/data", "/binaryData", "/stringData", "/immutable"]
+            && ["/data", "/binaryData", "/immutable"]
                 .into_iter()
                 .any(differs)
     };
@@ -225,10 +258,9 @@ fn holds_anothers_keys(wanted: &Value, live: &Value) -> bool {
         .filter_map(|entry| entry.fields_v1.as_ref()?.0.get("f:data"))
         .collect();
     let is_wanted = |key: &str| {
-        let parts = ["data", "stringData"].into_iter();
-        parts
-            .filter_map(|part| wanted.get(part))
-            .any(|part| part.get(key).is_some())
+        wanted
+            .get("data")
+            .is_some_and(|data| data.get(key).is_some())
     };
     let is_ours = |key: &str| {
         let field = format!("f:{key}");
@@ -264,6 +296,40 @@ mod tests {
                 expected,
                 "{data}"
             );
+        }
+    }
+
+    #[test]
+    fn what_excludes_ours_goes() {
+        for (ours, live, field, expected) in [
+            (
+                json!({"spec": {"strategy": {"type": "Recreate"}}}),
+                json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}, "paused": true}}),
+                "spec.strategy.rollingUpdate",
+                json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}}),
+            ),
+            (
+                json!({"spec": {"minAvailable": 1}}),
+                json!({"spec": {"minAvailable": 1, "maxUnavailable": 1}, "status": {}}),
+                "spec",
+                json!({"spec": {"minAvailable": 1, "maxUnavailable": null}}),
+            ),
+            (
+                json!({"spec": {"ports": [{"port": 80}]}}),
+                json!({"spec": {"ports": [{"port": 80}, {"port": 81}], "type": "x"}}),
+                "spec.ports[1].name",
+                json!({"spec": {"ports": [{"port": 80}]}}),
+            ),
+            (
+                json!({"spec": {"a": 1}}),
+                json!({"spec": {"b": 1}}),
+                "spec.a.b",
+                json!({"spec": {"a": 1}}),
+            ),
+        ] {
+            let mut changed = ours;
+            exclude(&mut changed, &live, field);
+            assert_eq!(changed, expected, "{field}");
         }
     }
 

@@ -104,10 +104,13 @@ impl Wish {
         let (content, certificates) = self.content(ctx, &image).await?;
         let mut desired = self.desired(&content, certificates)?;
         let is_taken = |name: &str| ctx.sets.get(name).is_some();
-        if matches!(
-            plan(&self.revisions, &desired, &is_taken),
-            RevisionPlan::Create { .. }
-        ) {
+        let planned = plan(&self.revisions, &desired, &is_taken);
+        if !matches!(planned, RevisionPlan::Unchanged { .. })
+            && let Some(what) = ctx.memory.altered_lately(&self.identity.name)
+        {
+            return Err(RevisionError::Altered { what }.into());
+        }
+        if matches!(planned, RevisionPlan::Create { .. }) {
             self.check_kubernetes(ctx, &content.min_kube_version)
                 .await?;
             let before = Before::read(ctx, &self.account, &self.revisions).await?;
@@ -117,11 +120,14 @@ impl Wish {
             desired.crd_findings = self.check_crds(ctx, &content.objects, warnings).await?;
             self.tell_gained(ctx, warnings).await?;
         }
-        match ctx
-            .revisions()
-            .ensure(&self.revisions, &desired, &is_taken)
-            .await?
-        {
+        let revisions = ctx.revisions();
+        let ensured = revisions.ensure(&self.revisions, &desired, &is_taken);
+        let ensured = ensured.await.inspect_err(|error| {
+            if let RevisionError::Altered { what } = error {
+                ctx.memory.note_altered(&self.identity.name, what);
+            }
+        });
+        match ensured? {
             Ensured::Unchanged { .. } => {
                 ctx.memory.settle(&self.identity.name, &inputs);
                 Ok(None)

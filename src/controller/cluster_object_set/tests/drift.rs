@@ -112,6 +112,35 @@ async fn lists_that_do_not_fit_together_are_ours_again() {
     assert_eq!(operations, ["Apply"], "nothing else keeps our fields");
 }
 
+/// The parameters of another strategy are a default, which no apply takes away.
+#[tokio::test]
+async fn what_excludes_ours_goes_in_an_upgrade() {
+    let cluster = Cluster::new().await;
+    let operator = |strategy: Value| {
+        let mut deployment = namespaced("apps/v1", "Deployment", "operator");
+        deployment["spec"] = json!({"replicas": 1, "strategy": strategy});
+        deployment
+    };
+    let first = desired("1.0.0", &[operator(json!({}))]);
+    cluster.install("e-1", &first).await;
+    let server = &cluster.server;
+    let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}});
+    server.edit(
+        DEPLOYMENT,
+        &json!({"spec": {"strategy": rolling, "paused": true}}),
+    );
+    let second = desired("1.1.0", &[operator(json!({"type": "Recreate"}))]);
+    cluster.ensure(&second).await;
+    let refusal = "Deployment.apps \"operator\" is invalid: spec.strategy.rollingUpdate: Forbidden: may not be specified \
+                   when strategy `type` is 'Recreate'";
+    server.fail_with(&format!("PATCH {DEPLOYMENT}"), 422, refusal);
+    cluster.passes("e-2").await;
+    let spec = server.object(DEPLOYMENT).unwrap()["spec"].clone();
+    assert_eq!(spec["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(spec["paused"], true, "what fits together stays");
+    assert_eq!(cluster.owner(DEPLOYMENT), "e-2");
+}
+
 #[tokio::test]
 async fn a_list_that_names_something_twice_is_kept_up() {
     let cluster = Cluster::new().await;

@@ -107,6 +107,31 @@ async fn an_uninstall_waits_for_resources_that_somebody_deletes_with_it() {
     }
 }
 
+/// The namespace controller has not come to the resource yet.
+#[tokio::test]
+async fn an_uninstall_waits_for_resources_whose_namespace_is_deleted_with_it() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let thing = json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "apps"}});
+    cluster.server.add(&thing);
+    let leaving = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "apps",
+        "deletionTimestamp": Timestamp::now().to_string(), "finalizers": ["kubernetes"]}});
+    cluster.server.add(&leaving);
+    cluster.uninstall().await;
+    cluster.passes("e-1").await;
+    assert!(cluster.server.object(DEPLOYMENT).is_some());
+    let told = cluster.condition("e-1", "Progressing");
+    assert!(
+        told.contains("things.g (its resource apps/t goes with its namespace)"),
+        "{told}"
+    );
+    cluster.server.remove(&thing);
+    cluster.passes("e-1").await;
+    assert_eq!(cluster.uninstall().await, Uninstall::Done);
+    assert_eq!(cluster.server.object(CRD), None);
+    assert_eq!(cluster.server.object(DEPLOYMENT), None);
+}
+
 /// Gives the definition a second version, of another structure if they are to `differ`, and a webhook that converts.
 pub(super) fn name_webhook(cluster: &Cluster, differ: bool) {
     let version = |name: &str, kind: &str| {
