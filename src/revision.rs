@@ -9,6 +9,7 @@ pub mod altered;
 pub mod certificates;
 pub mod collision;
 pub mod compare;
+pub mod explicit;
 pub mod marks;
 pub mod name;
 pub mod pack;
@@ -17,7 +18,6 @@ pub mod plan;
 pub mod probe;
 pub mod remedy;
 pub mod rollout;
-pub mod text_data;
 pub mod unknown;
 pub mod validate;
 

@@ -58,6 +58,18 @@ impl Content {
         items.find(|item| item.key == *key)
     }
 
+    /// The configuration that a webhook of this name stands in.
+    pub(super) fn webhook(&self, name: &str) -> Option<&ObjectKey> {
+        let mut items = self.phases.iter().flat_map(|phase| &phase.items);
+        let is_named = |webhook: &Value| webhook.get("name").and_then(Value::as_str) == Some(name);
+        let found = items.find(|item| {
+            let webhooks = item.object.get("webhooks").and_then(Value::as_array);
+            item.key.gvk.group == "admissionregistration.k8s.io"
+                && webhooks.is_some_and(|webhooks| webhooks.iter().any(is_named))
+        });
+        found.map(|item| &item.key)
+    }
+
     /// The keys of each phase.
     pub fn keys(&self) -> Vec<(String, Vec<ObjectKey>)> {
         let keys = |phase: &ContentPhase| phase.items.iter().map(|item| item.key.clone()).collect();

@@ -43,6 +43,7 @@ impl Objects<'_> {
                         key: Box::new(key.clone()),
                         step: Step::Endpoints,
                         source,
+                        webhook: None,
                     });
                 }
             }

@@ -530,8 +530,10 @@ fn failed(key: &ObjectKey, step: Step, source: RequestError) -> ObjectError {
         key: Box::new(key.clone()),
         step,
         source,
+        webhook: None,
     }
 }
+
 /// Whether we wrote an object that does not say that it is somebody else's.
 pub(super) fn bears_our_fields(metadata: &ObjectMeta) -> bool {
     let label = metadata

@@ -128,14 +128,29 @@ impl Classify for PhasesError {
 }
 
 impl PhasesError {
-    /// The objects that are there and cannot become what they should be.
-    pub fn unchangeable(&self) -> BTreeSet<ObjectKey> {
+    /// The objects that have to be deleted before others can become what they should be.
+    pub fn obstacles(&self) -> BTreeSet<ObjectKey> {
         match self {
             Self::Collisions(_) => BTreeSet::new(),
             Self::Objects(errors) => (errors.iter())
-                .filter_map(|error| error.unchangeable().cloned())
+                .filter_map(|error| error.obstacle().cloned())
                 .collect(),
         }
+    }
+
+    /// The same, where webhooks did not answer that `content` brings itself: with their configurations.
+    #[must_use]
+    pub fn with_webhooks_of(mut self, content: &Content) -> Self {
+        if let Self::Objects(errors) = &mut self {
+            for error in errors {
+                let own = error.dead_webhook().and_then(|name| content.webhook(name));
+                let own = own.cloned().map(Box::new);
+                if let ObjectError::Request { webhook, .. } = error {
+                    *webhook = own;
+                }
+            }
+        }
+        self
     }
 
     /// Several, as one: collisions come first.

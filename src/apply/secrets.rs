@@ -24,10 +24,10 @@ use crate::apply::content::{Content, ContentPhase};
 use crate::apply::objects::{Item, metadata_of};
 use crate::identity::request::{self, RequestError, path};
 use crate::render::Provider;
+use crate::revision::explicit::explicit;
 use crate::revision::name::label_value;
 use crate::revision::pack::{phase_digest, unpack};
 use crate::revision::phase::ObjectMarks;
-use crate::revision::text_data::as_data;
 
 pub use error::ContentError;
 
@@ -94,7 +94,7 @@ impl Reader<'_> {
                     source,
                 })?;
                 objects.push(value.clone());
-                let value = as_data(&key.gvk, value);
+                let value = explicit(&key.gvk, value);
                 items.push(Item {
                     key,
                     object: match &object.reference {

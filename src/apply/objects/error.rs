@@ -37,6 +37,8 @@ pub enum ObjectError {
         /// Why not.
         #[source]
         source: RequestError,
+        /// The configuration of the webhook that should have been asked and does not answer, if the revision brings it itself.
+        webhook: Option<Box<ObjectKey>>,
     },
     /// It lost its owner because its revision is being deleted with `--cascade=orphan`.
     #[error("reconciling object: reconciling {key}: its revision is being deleted")]
@@ -110,13 +112,25 @@ impl ObjectError {
         }
     }
 
-    /// The object, where it is there and cannot become what it should be: some of its fields never change.
-    pub fn unchangeable(&self) -> Option<&ObjectKey> {
+    /// The name of the webhook that did not answer, where the API server refused the object for that.
+    pub fn dead_webhook(&self) -> Option<&str> {
+        let (_, rest) = self.refusal()?.split_once("failed calling webhook \"")?;
+        rest.split('"').next()
+    }
+
+    /// The object that has to be deleted first: this one, where it is there and cannot become what it should be, since some of
+    /// its fields never change; or the configuration of a webhook of its own that does not answer.
+    pub fn obstacle(&self) -> Option<&ObjectKey> {
         match self {
+            Self::Request {
+                webhook: Some(webhook),
+                ..
+            } => Some(&**webhook),
             Self::Request {
                 key,
                 step: Step::Update | Step::Adopt,
                 source,
+                ..
             } if source.is_invalid() => Some(&**key),
             _ => None,
         }
@@ -131,32 +145,31 @@ impl ObjectError {
     /// What lets the object become what it should be, where the API server never changes it so; nothing where all that is
     /// below the object would go with it.
     fn remedy(&self) -> Option<String> {
-        let key = self.unchangeable()?;
+        let key = self.obstacle()?;
+        let command = delete_command(key);
+        if matches!(
+            self,
+            Self::Request {
+                webhook: Some(_),
+                ..
+            }
+        ) {
+            return Some(format!(
+                "the webhook is one of the extension's own; once its configuration is deleted, the rollout goes on, and makes it \
+                 anew: {command}"
+            ));
+        }
         if key.gvk.is_crd() || !self.is_frozen() {
             return None;
         }
-        let ObjectKey {
-            gvk,
-            namespace,
-            name,
-        } = key;
-        let qualified = if gvk.group.is_empty() {
-            gvk.kind.clone()
-        } else {
-            format!("{}.{}.{}", gvk.kind, gvk.version, gvk.group)
-        };
-        let place = if namespace.is_empty() {
-            String::new()
-        } else {
-            format!(" --namespace {namespace}")
-        };
-        let (caution, how) = match (gvk.group.as_str(), gvk.kind.as_str()) {
+        let (caution, how) = match (key.gvk.group.as_str(), key.gvk.kind.as_str()) {
             ("apps", "StatefulSet") => (" (its Pods stay)", " --cascade=orphan"),
             ("", "PersistentVolumeClaim") => (" (its data may go with it)", ""),
             _ => ("", ""),
         };
         Some(format!(
-            "once it is deleted, {gvk} {name} is made anew as it should be{caution}: kubectl delete {qualified} {name}{place}{how}"
+            "once it is deleted, {} {} is made anew as it should be{caution}: {command}{how}",
+            key.gvk, key.name
         ))
     }
 
@@ -180,6 +193,26 @@ const FROZEN: &[&str] = &[
     "may not change once set",
     "Forbidden: updates to ",
 ];
+
+/// What deletes an object.
+fn delete_command(key: &ObjectKey) -> String {
+    let ObjectKey {
+        gvk,
+        namespace,
+        name,
+    } = key;
+    let kind = if gvk.group.is_empty() {
+        gvk.kind.clone()
+    } else {
+        format!("{}.{}.{}", gvk.kind, gvk.version, gvk.group)
+    };
+    let place = if namespace.is_empty() {
+        String::new()
+    } else {
+        format!(" --namespace {namespace}")
+    };
+    format!("kubectl delete {kind} {name}{place}")
+}
 
 /// Everything that could not be done, one object a line, each followed by what helps, if that is known.
 pub fn texts(errors: &[ObjectError]) -> String {

@@ -241,10 +241,10 @@ pub(super) fn is_replaceable(gvk: &Gvk, wanted: &Value, live: &Value) -> bool {
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
             differs("/roleRef/kind") || differs("/roleRef/name")
         }
-        ("", "ConfigMap") => is_frozen(),
+        ("", "ConfigMap") => is_frozen() && !holds_anothers_keys(wanted, live),
         ("", "Secret") => {
             let is_other = wanted.get("type").is_some() && differs("/type");
-            is_frozen() || is_other && !holds_anothers_keys(wanted, live)
+            (is_frozen() || is_other) && !holds_anothers_keys(wanted, live)
         }
         _ => false,
     }
@@ -253,22 +253,22 @@ pub(super) fn is_replaceable(gvk: &Gvk, wanted: &Value, live: &Value) -> bool {
 /// Whether there is data that neither we wrote nor want: it would be lost.
 fn holds_anothers_keys(wanted: &Value, live: &Value) -> bool {
     let metadata = metadata_of(live);
-    let entries = metadata.managed_fields.iter().flatten();
-    let ours: Vec<&Value> = (entries.filter(|entry| is_own_apply(entry)))
-        .filter_map(|entry| entry.fields_v1.as_ref()?.0.get("f:data"))
-        .collect();
-    let is_wanted = |key: &str| {
-        wanted
-            .get("data")
-            .is_some_and(|data| data.get(key).is_some())
+    let holds = |part: &str| {
+        let entries = metadata.managed_fields.iter().flatten();
+        let owned = format!("f:{part}");
+        let ours: Vec<&Value> = (entries.filter(|entry| is_own_apply(entry)))
+            .filter_map(|entry| entry.fields_v1.as_ref()?.0.get(&owned))
+            .collect();
+        let is_wanted = |key: &str| wanted.get(part).is_some_and(|data| data.get(key).is_some());
+        let is_ours = |key: &str| {
+            let field = format!("f:{key}");
+            ours.iter().any(|fields| fields.get(&field).is_some())
+        };
+        let data = live.get(part).and_then(Value::as_object);
+        let mut keys = data.into_iter().flat_map(|data| data.keys());
+        keys.any(|key| !is_wanted(key) && !is_ours(key))
     };
-    let is_ours = |key: &str| {
-        let field = format!("f:{key}");
-        ours.iter().any(|fields| fields.get(&field).is_some())
-    };
-    let data = live.get("data").and_then(Value::as_object);
-    let mut keys = data.into_iter().flat_map(|data| data.keys());
-    keys.any(|key| !is_wanted(key) && !is_ours(key))
+    ["data", "binaryData"].into_iter().any(holds)
 }
 
 #[cfg(test)]

@@ -50,8 +50,8 @@ pub struct Entry {
     pub is_unwatched: bool,
     /// The epoch of its account's rights when they were last known to be enough, or looked at.
     pub rights: Option<u64>,
-    /// Objects that are there and cannot become what they should be.
-    pub unchangeable: BTreeSet<ObjectKey>,
+    /// Objects that have to be deleted before others, or they themselves, can become what they should be.
+    pub obstacles: BTreeSet<ObjectKey>,
     /// Objects that it had, where it takes them from others.
     pub had: BTreeSet<ObjectKey>,
     /// What the account lacks by now.
@@ -291,7 +291,7 @@ impl Memory {
     /// Whether the revision of that UID waits until somebody deletes `key`.
     pub fn awaits(&self, uid: &str, key: &ObjectKey) -> bool {
         let entries = self.lock();
-        (entries.get(uid)).is_some_and(|entry| entry.unchangeable.contains(key))
+        (entries.get(uid)).is_some_and(|entry| entry.obstacles.contains(key))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {

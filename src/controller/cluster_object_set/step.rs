@@ -269,11 +269,16 @@ impl<'a> Work<'a> {
         let started = Instant::now();
         let applied = pass.apply(&content, &mut entry.remembered).await;
         metrics.applied(applied.is_ok(), started.elapsed());
-        entry.unchangeable = applied
-            .as_ref()
-            .err()
-            .map(PhasesError::unchangeable)
-            .unwrap_or_default();
+        let is_upgrade = !self.predecessors().is_empty();
+        let applied = applied.map_err(|error| {
+            if is_upgrade {
+                error.with_webhooks_of(&content)
+            } else {
+                error
+            }
+        });
+        let error = applied.as_ref().err();
+        entry.obstacles = error.map(PhasesError::obstacles).unwrap_or_default();
         match applied {
             Ok(reports) => {
                 entry.read_at = Some(Instant::now());

@@ -29,6 +29,44 @@ async fn what_is_deleted_for_a_later_revision_is_not_put_back_by_the_earlier_one
     assert!(cluster.condition("e-2", "Succeeded").starts_with("True"));
 }
 
+/// The operator that would answer comes with the version that its dead webhook refuses.
+#[tokio::test]
+async fn a_dead_webhook_of_the_extension_itself_can_be_deleted_for_an_upgrade() {
+    const WEBHOOK: &str =
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/hook";
+    let cluster = Cluster::new().await;
+    let mut hook = object(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingWebhookConfiguration",
+        "hook",
+    );
+    hook["webhooks"] = json!([{"name": "w.example.com"}]);
+    let first = desired("1.0.0", &[config("1"), hook.clone()]);
+    cluster.install("e-1", &first).await;
+    let second = desired("2.0.0", &[config("2"), hook]);
+    cluster.ensure(&second).await;
+    let refusal = "Internal error occurred: failed calling webhook \"w.example.com\": failed to call webhook: no endpoints";
+    cluster
+        .server
+        .fail_with(&format!("PATCH {CONFIG}"), 500, refusal);
+    cluster.pass("e-2").await;
+    let told = cluster.condition("e-2", "Progressing");
+    assert!(
+        told.ends_with(
+            "the webhook is one of the extension's own; once its configuration is deleted, the rollout goes on, and makes it anew: \
+             kubectl delete ValidatingWebhookConfiguration.v1.admissionregistration.k8s.io hook"
+        ),
+        "{told}"
+    );
+    let hook = cluster.server.object(WEBHOOK).unwrap();
+    cluster.server.remove(&hook);
+    cluster.passes("e-1").await;
+    assert_eq!(cluster.server.object(WEBHOOK), None);
+    cluster.passes("e-2").await;
+    assert_eq!(cluster.owner(WEBHOOK), "e-2");
+    assert!(cluster.condition("e-2", "Succeeded").starts_with("True"));
+}
+
 #[tokio::test]
 async fn what_is_put_back_while_nobody_waits_for_it_is_the_installed_ones() {
     let cluster = Cluster::new().await;
