@@ -10,6 +10,7 @@ mod abandoned;
 mod asked;
 mod collisions;
 mod end;
+mod others;
 mod tell;
 
 use std::sync::Arc;

@@ -9,25 +9,22 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kube::{Resource as _, ResourceExt as _};
-use serde_json::Value;
+use kube::ResourceExt as _;
 
+use super::others::{StillWanted, known_by_key};
 use super::tell::joined;
 use super::{Note, Step, StepError, Work, has_finalizer, write_finalizers};
-use crate::api::cluster_object_set::CollisionProtection;
 use crate::api::condition::{ConditionType, Reason, find};
 use crate::api::object::{Gvk, ObjectKey};
-use crate::api::{ClusterExtension, ClusterObjectSet, GROUP, VERSION, keys};
+use crate::api::{ClusterObjectSet, keys};
 use crate::apply::content::{Content, ContentPhase};
-use crate::apply::kinds::{self, KindError};
-use crate::apply::objects::{Item, ObjectError, metadata_of};
+use crate::apply::kinds::KindError;
+use crate::apply::objects::{ObjectError, metadata_of};
 use crate::apply::phases::PhasesError;
-use crate::apply::secrets::{self, ContentError, Reader, Resolved};
+use crate::apply::secrets::{self, ContentError, Resolved};
 use crate::apply::teardown::{CrdDeletion, Kept, Occasion, Teardown, TornDown};
-use crate::controller::cluster_object_set::account::{
-    is_active, is_active_beside, is_of_one_extension,
-};
-use crate::controller::cluster_object_set::{Context, PLURAL};
+use crate::controller::cluster_object_set::Context;
+use crate::controller::cluster_object_set::account::is_active_beside;
 use crate::error::{Classify, Disposition};
 use crate::identity::request::{self, RequestError, path};
 use crate::revision::collision::{CrdOwner, is_own};
@@ -45,12 +42,10 @@ const REFUSALS_BELIEVED_AFTER: Duration = Duration::from_secs(3);
 
 /// The API group of CRDs.
 const CRD_GROUP: &str = "apiextensions.k8s.io";
-/// The plural name of extensions.
-const EXTENSIONS: &str = "clusterextensions";
 
 /// A teardown that did not get to its end.
 #[derive(Debug, thiserror::Error)]
-enum EndError {
+pub(super) enum EndError {
     #[error(transparent)]
     Phases(#[from] PhasesError),
     #[error("cannot tell whether the revision was orphaned")]
@@ -218,18 +213,6 @@ impl Work<'_> {
         }
     }
 
-    /// The numbers of the archived revisions of the extension, this one among them. None of them is orphaned: their extension
-    /// has replaced them.
-    fn replaced(&self) -> Vec<i64> {
-        if self.claim.is_by_hand() {
-            return Vec::new();
-        }
-        let others = self.all.iter();
-        let archived = others.filter(|it| !is_active(it) && is_of_one_extension(self.set, it));
-        let numbers = archived.map(|other| other.spec.revision);
-        numbers.chain([self.claim.revision]).collect()
-    }
-
     /// Whether anything can have been applied.
     fn has_begun(&self) -> bool {
         let status = self.set.status.as_ref();
@@ -363,101 +346,6 @@ impl Work<'_> {
             .collect())
     }
 
-    /// Whether the extension that this revision belongs to is being deleted, or is gone: then all its revisions leave,
-    /// also those that have not been told yet, and none takes over what this one gives up.
-    async fn is_extension_leaving(&self) -> Result<bool, EndError> {
-        let kind = ClusterExtension::kind(&());
-        let mut owners = self.set.owner_references().iter();
-        let Some(owner) = owners.find(|owner| owner.kind == kind) else {
-            return Ok(false);
-        };
-        let url = path(GROUP, VERSION, None, EXTENSIONS);
-        let extension = request::get(&self.ctx.client, &url, &owner.name).await;
-        let extension = extension.map_err(EndError::Extension)?;
-        let extension = extension.map(|extension| metadata_of(&extension));
-        let Some(extension) = extension.filter(|it| it.uid.as_ref() == Some(&owner.uid)) else {
-            return self.is_still_owned_by(&owner.uid).await;
-        };
-        if extension.deletion_timestamp.is_none() {
-            return Ok(false);
-        }
-        let goes_along = kinds::goes_along(&self.ctx.client, EXTENSIONS, &extension).await;
-        Ok(!goes_along?)
-    }
-
-    /// Whether the revision, as the API server knows it, names this owner. An extension that was let go leaves its revisions
-    /// without it, and its end may be seen before that.
-    async fn is_still_owned_by(&self, uid: &str) -> Result<bool, EndError> {
-        let url = path(GROUP, VERSION, None, PLURAL);
-        let set = request::get(&self.ctx.client, &url, &self.set.name_any()).await;
-        let owners = set.map_err(EndError::Extension)?;
-        let owners = owners.and_then(|set| metadata_of(&set).owner_references);
-        Ok(owners.into_iter().flatten().any(|owner| owner.uid == uid))
-    }
-
-    /// Whether the revision is deleted with its kind: nobody asked to take down what it holds.
-    async fn is_kind_leaving(&self) -> Result<bool, EndError> {
-        Ok(kinds::goes_along(&self.ctx.client, PLURAL, &self.set.metadata).await?)
-    }
-
-    /// What other active revisions of the extension have, too.
-    async fn wanted(&self) -> Result<StillWanted, EndError> {
-        let mut keys = BTreeSet::new();
-        for sibling in &self.claim.siblings {
-            let mut all = self.all.iter();
-            let Some(set) = all.find(|set| set.uid().as_ref() == Some(&sibling.uid)) else {
-                continue;
-            };
-            match self.phases_of(set).await? {
-                Some(phases) => keys.extend(phases.into_iter().flat_map(|(_, keys)| keys)),
-                // Nobody knows what it holds: what runs is not to go for that.
-                None => return Ok(StillWanted::Everything),
-            }
-        }
-        Ok(StillWanted::These(keys))
-    }
-
-    /// The objects of another revision of the extension. It is read where no pass of this process has been over it; none
-    /// where its Secrets are gone.
-    async fn phases_of(&self, set: &ClusterObjectSet) -> Result<Option<Phases>, EndError> {
-        let phases = self.ctx.memory.phases(&set.uid().unwrap_or_default());
-        if !phases.is_empty() {
-            return Ok(Some(phases));
-        }
-        let reader = Reader {
-            given: Vec::new(),
-            own: &self.ctx.client,
-            account: &self.client,
-            system_namespace: &self.ctx.system_namespace,
-        };
-        match reader.resolve(set).await {
-            Ok(resolved) => Ok(Some(resolved.content.keys())),
-            Err(ContentError::NotFound { .. }) => Ok(None),
-            Err(source) => {
-                let name = set.name_any();
-                Err(EndError::Sibling { name, source })
-            }
-        }
-    }
-
-    /// What the other revisions of the extension hold that are not taken down yet, and this one does not have.
-    async fn family(&self, content: &Content) -> Result<Content, EndError> {
-        let mut known: BTreeSet<ObjectKey> =
-            content.keys().into_iter().flat_map(|it| it.1).collect();
-        let mut family = Content::default();
-        let others = self.all.iter();
-        let others = others.filter(|other| is_active_beside(self.set, other));
-        for other in others.filter(|other| has_finalizer(other)) {
-            // Where its Secrets are gone, it tells itself what becomes of its CRDs.
-            for (name, mut keys) in self.phases_of(other).await?.unwrap_or_default() {
-                keys.retain(|key| known.insert(key.clone()));
-                let items = keys.into_iter().map(known_by_key).collect();
-                family.phases.push(ContentPhase { name, items });
-            }
-        }
-        Ok(family)
-    }
-
     async fn teardown(
         &self,
         occasion: Occasion,
@@ -511,33 +399,6 @@ fn is_garbled(error: &ContentError) -> bool {
         error,
         ContentError::NoKey { .. } | ContentError::Unpack { .. }
     )
-}
-
-/// The objects of a revision, phase by phase.
-type Phases = Vec<(String, Vec<ObjectKey>)>;
-
-/// What other active revisions have.
-enum StillWanted {
-    These(BTreeSet<ObjectKey>),
-    Everything,
-}
-
-impl StillWanted {
-    fn has(&self, key: &ObjectKey) -> bool {
-        match self {
-            Self::These(keys) => keys.contains(key),
-            Self::Everything => true,
-        }
-    }
-}
-
-/// An object of which nothing but the key is known.
-fn known_by_key(key: ObjectKey) -> Item {
-    Item {
-        key,
-        object: Value::Null,
-        protection: CollisionProtection::Prevent,
-    }
 }
 
 /// Removes the finalizer: the revision is done with its objects, or nobody may touch them. `notes` are told once: not by
