@@ -419,9 +419,8 @@ impl Objects<'_> {
             }
             Err(source) => {
                 let fields = source.invalid_fields();
-                let is_ours = step == Step::Update || is_family(self.claim, &metadata);
                 let error = failed(&item.key, step, source);
-                if fields.is_empty() || !is_ours || error.is_frozen() {
+                if fields.is_empty() || error.is_frozen() {
                     return Err(error);
                 }
                 self.overwrite(item, &resource, patch, &live, &fields).await

@@ -19,6 +19,10 @@ const UNCHANGEABLE: [&str; 2] = ["cannot change roleRef", "field is immutable"];
 const NO_NAMESPACE: (&str, &str) = ("namespaces \"", "\" not found");
 /// What is said of a definition whose owner is gone.
 const LEFT_BEHIND: &str = ", which is gone and left it";
+/// What the API server says where a webhook of admission does not answer.
+const DEAD_WEBHOOK: &str = "failed calling webhook \"";
+/// What a message holds that names the command itself.
+const DELETE: &str = ": kubectl delete ";
 /// A kind that nobody knows.
 const UNKNOWN_KIND: &str = "no matches for kind";
 
@@ -38,6 +42,9 @@ pub(super) fn of(message: &str) -> Option<String> {
         "Whoever wrote the manifests has to write the items of the list one by one; another version may have them so."
     } else if message.contains(UNKNOWN_KIND) {
         "Install what defines this kind; it is looked for again by itself."
+    } else if message.contains(DEAD_WEBHOOK) && !message.contains(DELETE) {
+        "Let the webhook that the message names answer again: look at its Service and Pods. Whose it is: kubectl get \
+         validatingwebhookconfigurations,mutatingwebhookconfigurations --show-labels."
     } else if message.contains(ALTERED) {
         "Find the admission webhook or policy that changes ClusterObjectSets (kubectl get mutatingwebhookconfigurations, \
          mutatingadmissionpolicies), and let it leave objects of group olm.operatorframework.io as they are."

@@ -165,6 +165,7 @@ impl ObjectError {
         let (caution, how) = match (key.gvk.group.as_str(), key.gvk.kind.as_str()) {
             ("apps", "StatefulSet") => (" (its Pods stay)", " --cascade=orphan"),
             ("", "PersistentVolumeClaim") => (" (its data may go with it)", ""),
+            ("", "Secret" | "ConfigMap") => (" (save what others keep in it first)", ""),
             _ => ("", ""),
         };
         Some(format!(

@@ -61,9 +61,15 @@ impl Objects<'_> {
         for field in fields {
             exclude(&mut ours, live, field);
         }
-        // Owners and the like are lists, too, and others have entries there.
+        // Whose it is from now on, so that an earlier revision does not take this for drift.
+        let desired = self.desired(item, resource, Some(&metadata_of(live)));
+        let marks = ["labels", "annotations", "ownerReferences"].into_iter();
+        let marks = marks
+            .filter_map(|field| Some((field, desired.pointer(&format!("/metadata/{field}"))?)));
+        let marks: Value =
+            (marks.map(|(field, value)| (field.to_owned(), value.clone()))).collect();
         if let Some(ours) = ours.as_object_mut() {
-            ours.insert("metadata".to_owned(), json!({}));
+            ours.insert("metadata".to_owned(), marks);
         }
         let step = Step::Update;
         let Some(written) = self.merge(item, resource, step, ours, live).await? else {

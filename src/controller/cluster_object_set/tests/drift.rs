@@ -134,6 +134,12 @@ async fn what_excludes_ours_goes_in_an_upgrade() {
     let refusal = "Deployment.apps \"operator\" is invalid: spec.strategy.rollingUpdate: Forbidden: may not be specified \
                    when strategy `type` is 'Recreate'";
     server.fail_with(&format!("PATCH {DEPLOYMENT}"), 422, refusal);
+    // The process ends before the apply that follows.
+    server.fail_write_after(3);
+    cluster.pass("e-2").await;
+    assert_eq!(cluster.owner(DEPLOYMENT), "e-2");
+    cluster.passes("e-1").await;
+    assert_eq!(cluster.owner(DEPLOYMENT), "e-2");
     cluster.passes("e-2").await;
     let spec = server.object(DEPLOYMENT).unwrap()["spec"].clone();
     assert_eq!(spec["strategy"], json!({"type": "Recreate"}));
