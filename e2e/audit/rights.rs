@@ -53,7 +53,14 @@ const FOREIGN: &str = "bundles ship resources of this group for clusters that se
      watched as Services are, by the same code";
 
 /// Requests that may be refused: as above, and why.
-const REFUSED: &[(&str, &str)] = &[(" list *", UNWATCHED), (" watch *", UNWATCHED)];
+const REFUSED: &[(&str, &str)] = &[
+    (" list *", UNWATCHED),
+    (" watch *", UNWATCHED),
+    (
+        " create olm.operatorframework.io/clusterobjectsets",
+        "nothing is created of a kind that is being deleted, whoever asks: a story deletes it",
+    ),
+];
 
 /// Why they are refused.
 const UNWATCHED: &str = "a kind that is not in the list of watched kinds (D10b): the refusal is how oxolm learns that it must read it as the account";

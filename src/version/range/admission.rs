@@ -249,6 +249,13 @@ macro_rules! after_hyphen {
     };
 }
 
+/// A literal that follows the suffix of a hyphen range without anything between: only a star cannot be part of a suffix.
+macro_rules! star_after_suffix {
+    () => {
+        concat!(suffix!(), r"\*(?:\.", ignored!(), "){0,2}", suffix!(), "?")
+    };
+}
+
 /// Matches the ranges that parse, in [RE2 syntax](https://github.com/google/re2/wiki/Syntax), anchored at both ends.
 ///
 /// It holds no quote, so a CEL rule writes it as a raw string: `self.matches(r'…')`.
@@ -276,9 +283,12 @@ pub const ADMISSION_PATTERN: &str = concat!(
     between_hyphens!(),
     hyphen!(),
     "|",
+    "(?:",
     after_hyphen!(),
     literal!(short_number),
-    "(?:",
+    "|",
+    star_after_suffix!(),
+    ")(?:",
     between!(),
     comparator!(short_number),
     ")*(?:",
@@ -354,7 +364,7 @@ mod tests {
     fn the_pattern_is_sound_for_a_rule() {
         assert!(!ADMISSION_PATTERN.contains(['\'', '"', '\n']));
         assert!(
-            ADMISSION_PATTERN.len() < 8192,
+            ADMISSION_PATTERN.len() < 9216,
             "{}",
             ADMISSION_PATTERN.len()
         );
