@@ -25,3 +25,9 @@ pub const GROUP: &str = "olm.operatorframework.io";
 
 /// The only version, served and stored.
 pub const VERSION: &str = "v1";
+
+/// The plural name of `ClusterExtension`, as in paths.
+pub const EXTENSIONS: &str = "clusterextensions";
+
+/// The plural name of `ClusterObjectSet`, as in paths.
+pub const OBJECT_SETS: &str = "clusterobjectsets";

@@ -44,6 +44,9 @@ pub struct Failure {
 /// What the API server says to whom may not act as an account, whatever the request was.
 pub const UNIMPERSONATED: &str = " cannot impersonate ";
 
+/// What the API server says where a webhook of admission does not answer; its name and a quote follow.
+pub const DEAD_WEBHOOK: &str = "failed calling webhook \"";
+
 /// What helps where the controller itself may not.
 const IMPERSONATE: &str = "oxolm may not act as this account: add its namespace to the chart's impersonation.namespaces, or set \
      impersonation.scope to cluster";

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::api::object::ObjectKey;
-use crate::apply::objects::{ObjectError, Objects, Step};
+use crate::apply::objects::{ObjectError, Objects, Step, failed};
 use crate::identity::request;
 use crate::revision::probe::endpoints::{Service, called_services, has_ready_endpoint};
 
@@ -39,12 +39,7 @@ impl Objects<'_> {
                 Ok(_) => unanswered.push(service),
                 Err(error) if error.is_forbidden() || error.is_not_found() => {}
                 Err(source) => {
-                    return Err(ObjectError::Request {
-                        key: Box::new(key.clone()),
-                        step: Step::Endpoints,
-                        source,
-                        webhook: None,
-                    });
+                    return Err(failed(key, Step::Endpoints, source));
                 }
             }
         }

@@ -23,18 +23,23 @@ impl Classify for KindError {
     }
 }
 
+/// Where the API server has all definitions.
+pub fn definitions() -> String {
+    path(
+        "apiextensions.k8s.io",
+        "v1",
+        None,
+        "customresourcedefinitions",
+    )
+}
+
 /// Since when the kind of this plural name leaves, if it does. One that may not be read is taken to stay.
 ///
 /// # Errors
 /// When the API server did not say.
 async fn leaving_since(client: &Client, plural: &str) -> Result<Option<Timestamp>, RequestError> {
-    let url = path(
-        "apiextensions.k8s.io",
-        "v1",
-        None,
-        "customresourcedefinitions",
-    );
-    let definition = match request::get(client, &url, &format!("{plural}.{GROUP}")).await {
+    let definition = match request::get(client, &definitions(), &format!("{plural}.{GROUP}")).await
+    {
         Err(error) if error.is_lacking() => return Ok(None),
         definition => definition?,
     };

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::api::cluster_object_set::CollisionProtection;
 use crate::api::object::ObjectKey;
-use crate::api::{GROUP, VERSION, keys};
+use crate::api::{GROUP, OBJECT_SETS, VERSION, keys};
 use crate::apply::discovery::Discovery;
 use crate::identity::request::{self, RequestError};
 use crate::preflight::permissions::Resource;
@@ -130,7 +130,7 @@ pub enum Kept {
 /// # Errors
 /// When the API server does not say.
 pub async fn revision_stays(own: &Client, claim: &Claim) -> Result<bool, RequestError> {
-    let url = request::path(GROUP, VERSION, None, "clusterobjectsets");
+    let url = request::path(GROUP, VERSION, None, OBJECT_SETS);
     let live = request::get(own, &url, &claim.name).await?;
     Ok(live.is_some_and(|live| {
         let metadata = metadata_of(&live);
@@ -524,7 +524,7 @@ pub(super) fn path(resource: &Resource, key: &ObjectKey) -> String {
     )
 }
 
-fn failed(key: &ObjectKey, step: Step, source: RequestError) -> ObjectError {
+pub(super) fn failed(key: &ObjectKey, step: Step, source: RequestError) -> ObjectError {
     ObjectError::Request {
         key: Box::new(key.clone()),
         step,

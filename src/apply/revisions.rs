@@ -13,7 +13,7 @@ use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::api::{GROUP, VERSION, keys};
+use crate::api::{EXTENSIONS, GROUP, OBJECT_SETS, VERSION, keys};
 use crate::apply::objects::metadata_of;
 use crate::apply::secrets::handover::Handover;
 use crate::error::{Classify, Disposition};
@@ -25,8 +25,6 @@ use crate::revision::plan::{
 };
 use crate::revision::{Belonging, Extension, Revision};
 
-/// The plural name of revisions.
-const PLURAL: &str = "clusterobjectsets";
 /// How many squatted names are passed over in one pass.
 const SQUATTED: usize = 16;
 /// When so many revisions were made within [`RAPID_WITHIN`], the next one waits: whatever makes them, it must not fill the
@@ -126,7 +124,7 @@ pub enum RevisionError {
     },
     /// The kind of revisions itself is not there.
     #[error(
-        "creating new Revision: {name}: there is no CustomResourceDefinition {PLURAL}.{GROUP}; apply those of oxolm again"
+        "creating new Revision: {name}: there is no CustomResourceDefinition {OBJECT_SETS}.{GROUP}; apply those of oxolm again"
     )]
     NoKind {
         /// The revision's name.
@@ -328,7 +326,7 @@ impl Revisions<'_> {
     /// A revision without owner may just have lost it to `--cascade=orphan`, before we saw that the extension is
     /// deleted. Were it given its old owner again, the garbage collector would delete it.
     async fn stays(&self, extension: &Extension) -> Result<bool, RevisionError> {
-        let url = path(GROUP, VERSION, None, "clusterextensions");
+        let url = path(GROUP, VERSION, None, EXTENSIONS);
         let read = request::get(self.client, &url, &extension.name).await;
         let live = read.map_err(|source| RevisionError::TakeBack {
             name: extension.name.clone(),
@@ -420,7 +418,7 @@ impl Revisions<'_> {
                     return Ok(Ensured::Created { name, number });
                 }
                 Written::Altered(uid) => {
-                    self.discard(&name, uid).await?;
+                    self.delete_if(&name, &uid, None).await?;
                     self.take_away(&name, &made, &Value::Null).await?;
                     // The next one has another number, and the same is to be said.
                     let what = "a new ClusterObjectSet".to_owned();
@@ -460,7 +458,7 @@ impl Revisions<'_> {
             source,
         };
         let set = desired.object_set(name, number, packed.phases.clone());
-        let url = path(GROUP, VERSION, None, PLURAL);
+        let url = path(GROUP, VERSION, None, OBJECT_SETS);
         let manager = keys::FIELD_MANAGER_REVISIONS;
         let uid = |set: &Value| metadata_of(set).uid.unwrap_or_default();
         match request::create(self.client, &url, manager, &set).await {
@@ -490,7 +488,7 @@ impl Revisions<'_> {
             field_manager: Some(keys::FIELD_MANAGER_REVISIONS.to_owned()),
             ..PatchParams::default()
         };
-        let url = path(GROUP, VERSION, None, PLURAL);
+        let url = path(GROUP, VERSION, None, OBJECT_SETS);
         request::patch(self.client, &url, name, &parameters, &Patch::Merge(patch))
             .await
             .map_err(|source| RevisionError::Patch {
@@ -499,44 +497,35 @@ impl Revisions<'_> {
             })
     }
 
-    /// Deletes what was just made.
-    async fn discard(&self, name: &str, uid: String) -> Result<(), RevisionError> {
-        let parameters = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid),
-                resource_version: None,
-            }),
-            propagation_policy: Some(PropagationPolicy::Background),
-            ..DeleteParams::default()
-        };
-        let url = path(GROUP, VERSION, None, PLURAL);
-        match request::delete(self.client, &url, name, &parameters).await {
-            Err(error) if !error.is_conflict() => Err(RevisionError::Delete {
-                name: name.to_owned(),
-                source: error,
-            }),
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
     /// Whether the revision was as it was read, and is deleted now.
     async fn delete(&self, revision: &Revision) -> Result<bool, RevisionError> {
+        let version = revision.resource_version.clone();
+        self.delete_if(&revision.name, &revision.uid, version).await
+    }
+
+    /// Whether the `ClusterObjectSet` of that UID, and of that version if one is given, was there, and is deleted now.
+    async fn delete_if(
+        &self,
+        name: &str,
+        uid: &str,
+        resource_version: Option<String>,
+    ) -> Result<bool, RevisionError> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
-                uid: Some(revision.uid.clone()),
-                resource_version: revision.resource_version.clone(),
+                uid: Some(uid.to_owned()),
+                resource_version,
             }),
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        let url = path(GROUP, VERSION, None, PLURAL);
-        match request::delete(self.client, &url, &revision.name, &parameters).await {
+        let url = path(GROUP, VERSION, None, OBJECT_SETS);
+        match request::delete(self.client, &url, name, &parameters).await {
             Ok(_) => Ok(true),
             // It was written meanwhile, or another object has that name now.
             Err(error) if error.is_conflict() => Ok(false),
-            Err(error) => Err(RevisionError::Delete {
-                name: revision.name.clone(),
-                source: error,
+            Err(source) => Err(RevisionError::Delete {
+                name: name.to_owned(),
+                source,
             }),
         }
     }

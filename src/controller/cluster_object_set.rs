@@ -26,7 +26,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::api::{ClusterObjectSet, ClusterObjectSetStatus, GROUP, VERSION, keys};
+use crate::api::{ClusterObjectSet, ClusterObjectSetStatus, GROUP, OBJECT_SETS, VERSION, keys};
 use crate::apply::discovery::Discovery;
 use crate::apply::permissions::Preflight;
 use crate::apply::revisions::{RevisionError, Revisions};
@@ -49,8 +49,6 @@ use step::Step;
 #[cfg(test)]
 mod tests;
 
-/// The plural name of revisions.
-const PLURAL: &str = "clusterobjectsets";
 /// How soon a teardown that waits for others looks again. The reference's figure.
 const TEARDOWN_AGAIN: Duration = Duration::from_secs(5);
 /// How soon a revision whose content was tampered with is looked at again: Secrets are not watched.
@@ -178,7 +176,7 @@ async fn report(
     let before = set.status.clone().unwrap_or_default();
     ctx.written.note(set, &status);
     if before != status && !step.is_gone {
-        let url = path(GROUP, VERSION, None, PLURAL);
+        let url = path(GROUP, VERSION, None, OBJECT_SETS);
         let manager = keys::FIELD_MANAGER_REVISIONS;
         let patch = json!({"status": status});
         match request::patch_status(&ctx.client, &url, &set.name_any(), manager, patch).await {
@@ -211,7 +209,7 @@ async fn mark_succeeded(ctx: &Context, set: &ClusterObjectSet) -> Result<(), Rep
         field_manager: Some(keys::FIELD_MANAGER_REVISIONS.to_owned()),
         ..PatchParams::default()
     };
-    let (url, patch) = (path(GROUP, VERSION, None, PLURAL), Patch::Merge(patch));
+    let (url, patch) = (path(GROUP, VERSION, None, OBJECT_SETS), Patch::Merge(patch));
     match request::patch(&ctx.client, &url, &set.name_any(), &parameters, &patch).await {
         Ok(written) => ctx.memory.written(set, &written),
         // It is gone, and perhaps another one has its name.

@@ -6,6 +6,7 @@
 use kube::ResourceExt as _;
 
 use crate::api::{ClusterExtension, keys};
+use crate::error::DEAD_WEBHOOK;
 use crate::preflight::crd_upgrade::GRANT;
 use crate::preflight::permissions::{LIST, REMOVED_API};
 use crate::resolve::report;
@@ -19,8 +20,6 @@ const UNCHANGEABLE: [&str; 2] = ["cannot change roleRef", "field is immutable"];
 const NO_NAMESPACE: (&str, &str) = ("namespaces \"", "\" not found");
 /// What is said of a definition whose owner is gone.
 const LEFT_BEHIND: &str = ", which is gone and left it";
-/// What the API server says where a webhook of admission does not answer.
-const DEAD_WEBHOOK: &str = "failed calling webhook \"";
 /// What a message holds that names the command itself.
 const DELETE: &str = ": kubectl delete ";
 /// A kind that nobody knows.

@@ -2,7 +2,7 @@
 
 use crate::api::object::ObjectKey;
 use crate::apply::discovery::DiscoveryError;
-use crate::error::{Classify, Disposition, chain};
+use crate::error::{Classify, DEAD_WEBHOOK, Disposition, chain};
 use crate::identity::impersonation;
 use crate::identity::request::RequestError;
 
@@ -114,7 +114,7 @@ impl ObjectError {
 
     /// The name of the webhook that did not answer, where the API server refused the object for that.
     pub fn dead_webhook(&self) -> Option<&str> {
-        let (_, rest) = self.refusal()?.split_once("failed calling webhook \"")?;
+        let (_, rest) = self.refusal()?.split_once(DEAD_WEBHOOK)?;
         rest.split('"').next()
     }
 

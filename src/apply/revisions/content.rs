@@ -8,9 +8,9 @@ use kube::api::DeleteParams;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::{PLURAL, RevisionError, Revisions};
+use super::{RevisionError, Revisions};
 use crate::api::cluster_object_set::LifecycleState;
-use crate::api::{GROUP, VERSION, keys};
+use crate::api::{GROUP, OBJECT_SETS, VERSION, keys};
 use crate::apply::objects::metadata_of;
 use crate::apply::secrets;
 use crate::apply::secrets::handover::Given;
@@ -66,7 +66,7 @@ impl Revisions<'_> {
             name: newest.name.clone(),
             source,
         };
-        let url = path(GROUP, VERSION, None, PLURAL);
+        let url = path(GROUP, VERSION, None, OBJECT_SETS);
         let live = request::get(self.client, &url, &newest.name).await;
         // One that is on its way out gets nothing that nobody would take away again.
         let Some(live) = live.map_err(failed)?.filter(|live| {
@@ -115,7 +115,7 @@ impl Revisions<'_> {
 
     /// Whether the revision `name`, as the API server knows it, is one of these.
     async fn is_among(&self, name: &str, owners: &[OwnerReference]) -> Result<bool, RequestError> {
-        let url = path(GROUP, VERSION, None, PLURAL);
+        let url = path(GROUP, VERSION, None, OBJECT_SETS);
         let found = request::get(self.client, &url, name).await?;
         let uid = found.and_then(|found| metadata_of(&found).uid);
         Ok(uid.is_some_and(|uid| owners.iter().any(|owner| owner.uid == uid)))

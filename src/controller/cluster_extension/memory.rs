@@ -5,7 +5,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-
 use tokio::time::Instant;
 
 use super::content::{Rendered, Tags};

@@ -6,7 +6,7 @@ use super::Context;
 use super::object::remove_finalizer;
 use super::observe::{identity_of, observed, revisions};
 use crate::api::condition::{self, ConditionType};
-use crate::api::{ClusterExtension, keys};
+use crate::api::{ClusterExtension, EXTENSIONS, keys};
 use crate::apply::kinds::{self, KindError};
 use crate::apply::revisions::Uninstall;
 use crate::error::{Failure, chain};
@@ -17,8 +17,6 @@ use crate::status::transition::{Transition, Weight};
 
 /// What the message of an uninstall begins with, also that of one revision.
 const UNINSTALLING: &str = "uninstalling: ";
-/// The plural name of extensions.
-const EXTENSIONS: &str = "clusterextensions";
 /// The finalizer of `kubectl delete --cascade=orphan`.
 const ORPHAN: &str = "orphan";
 

@@ -26,16 +26,16 @@ use self::tell::renewals;
 use crate::api::cluster_object_set::{CollisionProtection, LifecycleState};
 
 use crate::api::object::ObjectKey;
-use crate::api::{ClusterObjectSet, GROUP, VERSION, keys};
+use crate::api::{ClusterObjectSet, GROUP, OBJECT_SETS, VERSION, keys};
 use crate::apply::certificates::TOLD;
 use crate::apply::content::Content;
 use crate::apply::objects::{Objects, revision_stays};
 use crate::apply::phases::{Pass as PhasesPass, PhasesError, Remembered};
 use crate::apply::revisions::RevisionError;
 use crate::apply::secrets::{self, ContentError, Reader};
+use crate::controller::cluster_object_set::Context;
 use crate::controller::cluster_object_set::account::{account_of, claim_of, has_revision};
 use crate::controller::cluster_object_set::memory::Entry;
-use crate::controller::cluster_object_set::{Context, PLURAL};
 use crate::controller::metrics::Check;
 use crate::error::{self, Classify, Disposition, Failure};
 use crate::identity::request::{self, RequestError, path};
@@ -459,7 +459,7 @@ async fn write_finalizers(
         field_manager: Some(keys::FIELD_MANAGER_REVISIONS.to_owned()),
         ..PatchParams::default()
     };
-    let url = path(GROUP, VERSION, None, PLURAL);
+    let url = path(GROUP, VERSION, None, OBJECT_SETS);
     let patch = Patch::Merge(patch);
     match request::patch(&ctx.client, &url, &set.name_any(), &parameters, &patch).await {
         Ok(answer) => {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Note, Step, StepError, Work};
-use crate::api::{GROUP, VERSION};
+use crate::api::{EXTENSIONS, GROUP, VERSION};
 use crate::apply::revisions::RevisionError;
 use crate::controller::cluster_object_set::account::is_orphan;
 use crate::identity::IdentityError;
@@ -12,9 +12,6 @@ use crate::revision::name::label_value;
 use crate::revision::rollout::Rollout;
 use crate::revision::{Extension, revisions_of};
 use crate::status::news::News;
-
-/// The plural name of extensions.
-const EXTENSIONS: &str = "clusterextensions";
 
 impl Work<'_> {
     /// Whether this is an orphan whose account is gone: then it is not at peace, although all its objects may be. No

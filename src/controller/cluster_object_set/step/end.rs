@@ -18,7 +18,7 @@ use crate::api::condition::{ConditionType, Reason, find};
 use crate::api::object::{Gvk, ObjectKey};
 use crate::api::{ClusterObjectSet, keys};
 use crate::apply::content::{Content, ContentPhase};
-use crate::apply::kinds::KindError;
+use crate::apply::kinds::{self, KindError};
 use crate::apply::objects::{ObjectError, metadata_of};
 use crate::apply::phases::PhasesError;
 use crate::apply::secrets::{self, ContentError, Resolved};
@@ -26,7 +26,7 @@ use crate::apply::teardown::{CrdDeletion, Kept, Occasion, Teardown, TornDown};
 use crate::controller::cluster_object_set::Context;
 use crate::controller::cluster_object_set::account::is_active_beside;
 use crate::error::{Classify, Disposition};
-use crate::identity::request::{self, RequestError, path};
+use crate::identity::request::{self, RequestError};
 use crate::revision::collision::{CrdOwner, is_own};
 use crate::revision::marks::owner_reference;
 use crate::revision::rollout::{Rollout, Warning};
@@ -320,7 +320,7 @@ impl Work<'_> {
 
     /// The CRDs that say that they are this revision's.
     async fn marked_crds(&self) -> Result<Vec<ObjectKey>, EndError> {
-        let url = path(CRD_GROUP, "v1", None, "customresourcedefinitions");
+        let url = kinds::definitions();
         // One that somebody wrote by hand has no label, and its CRDs have what stands in their manifests.
         let extension = self.set.labels().get(keys::OWNER_NAME);
         let selector = extension.map(|extension| format!("{}={extension}", keys::OWNER_NAME));

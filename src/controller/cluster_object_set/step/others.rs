@@ -9,19 +9,15 @@ use super::end::EndError;
 use super::{Work, has_finalizer};
 use crate::api::cluster_object_set::CollisionProtection;
 use crate::api::object::ObjectKey;
-use crate::api::{ClusterExtension, ClusterObjectSet, GROUP, VERSION};
+use crate::api::{ClusterExtension, ClusterObjectSet, EXTENSIONS, GROUP, OBJECT_SETS, VERSION};
 use crate::apply::content::{Content, ContentPhase};
 use crate::apply::kinds;
 use crate::apply::objects::{Item, metadata_of};
 use crate::apply::secrets::{ContentError, Reader};
-use crate::controller::cluster_object_set::PLURAL;
 use crate::controller::cluster_object_set::account::{
     is_active, is_active_beside, is_of_one_extension,
 };
 use crate::identity::request::{self, path};
-
-/// The plural name of extensions.
-const EXTENSIONS: &str = "clusterextensions";
 
 /// The objects of a revision, phase by phase.
 type Phases = Vec<(String, Vec<ObjectKey>)>;
@@ -88,7 +84,7 @@ impl Work<'_> {
     /// Whether the revision, as the API server knows it, names this owner. An extension that was let go leaves its revisions
     /// without it, and its end may be seen before that.
     async fn is_still_owned_by(&self, uid: &str) -> Result<bool, EndError> {
-        let url = path(GROUP, VERSION, None, PLURAL);
+        let url = path(GROUP, VERSION, None, OBJECT_SETS);
         let set = request::get(&self.ctx.client, &url, &self.set.name_any()).await;
         let owners = set.map_err(EndError::Extension)?;
         let owners = owners.and_then(|set| metadata_of(&set).owner_references);
@@ -97,7 +93,7 @@ impl Work<'_> {
 
     /// Whether the revision is deleted with its kind: nobody asked to take down what it holds.
     pub(super) async fn is_kind_leaving(&self) -> Result<bool, EndError> {
-        Ok(kinds::goes_along(&self.ctx.client, PLURAL, &self.set.metadata).await?)
+        Ok(kinds::goes_along(&self.ctx.client, OBJECT_SETS, &self.set.metadata).await?)
     }
 
     /// What other active revisions of the extension have, too.

@@ -33,7 +33,7 @@ async fn a_crd_that_was_about_to_be_taken_over_goes_with_the_extension() {
         let cluster = before_the_takeover().await;
         delete(&cluster, "clusterextensions", "e").await;
         for name in order {
-            delete(&cluster, PLURAL, name).await;
+            delete(&cluster, OBJECT_SETS, name).await;
             cluster.passes(name).await;
         }
         assert_eq!(cluster.server.object(CRD), None, "{order:?}");
@@ -52,7 +52,7 @@ async fn resources_of_the_revision_itself_do_not_keep_a_crd() {
         if is_used {
             cluster.server.add(&thing("of-a-user"));
         }
-        delete(&cluster, PLURAL, "e-1").await;
+        delete(&cluster, OBJECT_SETS, "e-1").await;
         cluster.passes("e-1").await;
         assert_eq!(cluster.server.object(CRD).is_some(), is_used);
         let is_there = |name: &str| {
@@ -67,7 +67,7 @@ async fn resources_of_the_revision_itself_do_not_keep_a_crd() {
 #[tokio::test]
 async fn a_crd_stays_for_the_other_revision_of_an_extension_that_stays() {
     let cluster = before_the_takeover().await;
-    delete(&cluster, PLURAL, "e-1").await;
+    delete(&cluster, OBJECT_SETS, "e-1").await;
     cluster.passes("e-1").await;
     assert!(cluster.server.object(CRD).is_some());
     assert!(cluster.set("e-1").is_none());
@@ -112,7 +112,7 @@ async fn a_crd_is_decided_on_also_when_the_garbage_collector_was_faster() {
 
 /// Deletes revision `e-1`, whose Secrets the garbage collector takes first.
 async fn delete_after_its_secrets(cluster: &Cluster) {
-    delete(cluster, PLURAL, "e-1").await;
+    delete(cluster, OBJECT_SETS, "e-1").await;
     for path in cluster.server.paths("/namespaces/system/secrets/") {
         let secret = cluster.server.object(&path).unwrap();
         cluster.server.remove(&secret);
@@ -166,7 +166,7 @@ async fn crds_of_a_revision_by_hand_are_told_when_its_secrets_went_first() {
     another["metadata"]["name"] = json!("others.g");
     cluster.server.add(&another);
     cluster.server.remove(&secret);
-    delete(&cluster, PLURAL, "by-hand").await;
+    delete(&cluster, OBJECT_SETS, "by-hand").await;
     cluster.passes("by-hand").await;
     assert!(cluster.set("by-hand").is_none());
     assert_eq!(
@@ -190,7 +190,7 @@ async fn a_crd_that_the_account_may_not_delete_any_more_is_kept() {
         cluster.server.forbid("n:installer", line);
     }
     delete(&cluster, "clusterextensions", "e").await;
-    delete(&cluster, PLURAL, "e-1").await;
+    delete(&cluster, OBJECT_SETS, "e-1").await;
     cluster.passes("e-1").await;
     cluster.ctx.memory.age(Duration::from_secs(5));
     cluster.passes("e-1").await;
@@ -231,7 +231,7 @@ async fn a_conversion_webhook_that_is_dead_holds_no_uninstall() {
         cluster.install("e-1", &content).await;
         name_webhook(&cluster, differ);
         delete(&cluster, "clusterextensions", "e").await;
-        delete(&cluster, PLURAL, "e-1").await;
+        delete(&cluster, OBJECT_SETS, "e-1").await;
         let dead = "conversion webhook for g/v2, Kind=Thing failed: Post \"https://a.b.svc:443/\": refused";
         let things = "/apis/g/v1/namespaces/n/things";
         for line in [
@@ -266,7 +266,7 @@ fn reasons(cluster: &Cluster) -> Vec<Value> {
 async fn a_pass_that_comes_too_late_tells_nothing() {
     let cluster = Cluster::new().await;
     cluster.install("e-1", &desired("1.0.0", &operator())).await;
-    delete(&cluster, PLURAL, "e-1").await;
+    delete(&cluster, OBJECT_SETS, "e-1").await;
     cluster.settle().await;
     let stale = Arc::new(cluster.set("e-1").unwrap());
     cluster.passes("e-1").await;
@@ -313,7 +313,7 @@ async fn crds_of_all_revisions_go_first() {
         cluster.server.edit(CRD, &held);
         delete(&cluster, "clusterextensions", "e").await;
         for name in order {
-            delete(&cluster, PLURAL, name).await;
+            delete(&cluster, OBJECT_SETS, name).await;
             cluster.passes(name).await;
             assert!(cluster.server.object(DEPLOYMENT).is_some(), "{name}");
             assert!(cluster.server.object(CONFIG).is_some(), "{name}");
@@ -350,14 +350,14 @@ async fn nothing_goes_with_the_kind_of_revisions() {
         let cluster = Cluster::new().await;
         cluster.server.add(&stored_extension());
         cluster.install("e-1", &desired("1.0.0", &operator())).await;
-        cluster.server.add(&leaving_kind(PLURAL));
+        cluster.server.add(&leaving_kind(OBJECT_SETS));
         if is_extension_deleted && stays {
             cluster.server.add(&leaving_kind("clusterextensions"));
         }
         if is_extension_deleted {
             delete(&cluster, "clusterextensions", "e").await;
         }
-        delete(&cluster, PLURAL, "e-1").await;
+        delete(&cluster, OBJECT_SETS, "e-1").await;
         cluster.passes("e-1").await;
         assert!(cluster.set("e-1").is_none());
         for path in [CONFIG, DEPLOYMENT, CRD] {
@@ -376,11 +376,11 @@ async fn a_revision_that_was_let_go_is_not_taken_down_with_its_extension() {
     for is_let_go in [false, true] {
         let cluster = Cluster::new().await;
         cluster.install("e-1", &desired("1.0.0", &operator())).await;
-        cluster.server.add(&leaving_kind(PLURAL));
-        delete(&cluster, PLURAL, "e-1").await;
+        cluster.server.add(&leaving_kind(OBJECT_SETS));
+        delete(&cluster, OBJECT_SETS, "e-1").await;
         let stale = Arc::new(cluster.set("e-1").unwrap());
         if is_let_go {
-            let path = format!("/apis/olm.operatorframework.io/v1/{PLURAL}/e-1");
+            let path = format!("/apis/olm.operatorframework.io/v1/{OBJECT_SETS}/e-1");
             let none = json!({"metadata": {"ownerReferences": null}});
             cluster.server.edit(&path, &none);
         }
@@ -408,7 +408,7 @@ async fn a_revision_whose_content_never_was_any_goes_at_once() {
     cluster.passes("by-hand").await;
     let told = cluster.condition("by-hand", "Progressing");
     assert!(told.contains("resolving ref"), "{told}");
-    delete(&cluster, PLURAL, "by-hand").await;
+    delete(&cluster, OBJECT_SETS, "by-hand").await;
     cluster.passes("by-hand").await;
     assert!(cluster.set("by-hand").is_none());
 }

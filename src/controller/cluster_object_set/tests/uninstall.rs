@@ -262,7 +262,7 @@ async fn what_another_revision_wants_stays_though_nobody_remembers_it() {
     assert_eq!(before["metadata"]["ownerReferences"][0]["name"], "e-2");
 
     let cluster = cluster.restarted().await;
-    delete(&cluster, PLURAL, "e-2").await;
+    delete(&cluster, OBJECT_SETS, "e-2").await;
     cluster.passes("e-2").await;
     assert!(cluster.set("e-2").is_none());
     let uid = |object: Option<Value>| object.map(|object| object["metadata"]["uid"].clone());
