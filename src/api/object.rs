@@ -75,6 +75,13 @@ pub struct ObjectKey {
 pub struct InvalidObject(pub &'static str);
 
 impl ObjectKey {
+    /// Group, kind, namespace and name: what tells an object from all others. In which version of its kind somebody writes
+    /// it makes no difference.
+    pub fn identity(&self) -> (&str, &str, &str, &str) {
+        let Gvk { group, kind, .. } = &self.gvk;
+        (group, kind, &self.namespace, &self.name)
+    }
+
     /// Reads the identity out of a manifest.
     ///
     /// # Errors

@@ -1,10 +1,15 @@
 //! `oxolm status`
+#![expect(
+    clippy::disallowed_methods,
+    reason = "shell: says how long work is under way"
+)]
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
@@ -31,6 +36,8 @@ use crate::status::overview::{self, Overview, Urgency};
 /// with NAME the extension alone, with "revisions":
 /// [{"name", "state", "urgency", "why", "next", "objects": [{"phase", "kind", "namespace", "name", "state", "why"}]}].
 /// "account" is the service account that installs, as NAMESPACE/NAME. "urgency" is Broken, Failing, Notice, Working or Fine.
+///
+/// A rollout or an uninstall that takes more than five minutes counts as failing: something may hold it up.
 ///
 /// Exit code 0: nothing is broken or failing; 1: something is; 2: the cluster cannot be asked.
 #[derive(Debug, Args)]
@@ -75,10 +82,13 @@ fn is_well(overview: &Overview) -> bool {
 
 /// Every extension and catalog, and the revisions that belong to no extension.
 fn all(arguments: &Status, cluster: &Cluster, out: &mut impl Write) -> anyhow::Result<bool> {
-    let extensions = sorted(cluster.extensions()?, overview::extension);
+    let now = Timestamp::now();
+    let extensions = sorted(cluster.extensions()?, |one| overview::extension(one, now));
     let catalogs = sorted(cluster.catalogs()?, overview::catalog);
     let sets = cluster.sets()?;
-    let alone = sorted(alone(&extensions, &sets), overview::revision);
+    let alone = sorted(alone(&extensions, &sets), |one| {
+        overview::revision(one, now)
+    });
     let overviews = || {
         let of_extensions = extensions.iter().map(|(_, overview)| overview);
         let of_catalogs = catalogs.iter().map(|(_, overview)| overview);
@@ -324,7 +334,7 @@ fn one(
             return revision(arguments, cluster, &set.ok_or(error)?, out);
         }
     };
-    let overview = overview::extension(&extension);
+    let overview = overview::extension(&extension, Timestamp::now());
     let mut revisions = Vec::new();
     for revision in revisions_of(&sets, &owner(&extension)).iter().rev() {
         let Some(set) = sets.iter().find(|set| set.name_any() == revision.name) else {
@@ -373,7 +383,7 @@ fn surveys(arguments: &Status, cluster: &Cluster, set: &ClusterObjectSet) -> Sur
     };
     Surveys {
         set: set.clone(),
-        overview: overview::revision(set),
+        overview: overview::revision(set, Timestamp::now()),
         objects,
     }
 }

@@ -4,7 +4,7 @@
 //! Differs from the reference: a phase of more than [`MAX_OBJECTS`] objects is split (`crds`, `crds-2`, …) instead of
 //! being refused by the API server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
@@ -224,16 +224,17 @@ impl ObjectMarks {
 /// When a manifest does not say what it is, one object is there twice, or there are more than 20 phases of 50.
 pub fn phases(manifests: &[Value], marks: &ObjectMarks) -> Result<Vec<Phase>, PhaseError> {
     let mut sorted: BTreeMap<usize, BTreeMap<ObjectKey, Value>> = BTreeMap::new();
+    let mut keys = Vec::with_capacity(manifests.len());
     for (index, manifest) in manifests.iter().enumerate() {
         let key =
             ObjectKey::of(manifest).map_err(|source| PhaseError::Unidentified { index, source })?;
         let objects = sorted.entry(phase_of(&key.gvk)).or_default();
-        if objects
-            .insert(key.clone(), sanitize(manifest, marks))
-            .is_some()
-        {
-            return Err(PhaseError::Duplicate(key));
-        }
+        objects.insert(key.clone(), sanitize(manifest, marks));
+        keys.push(key);
+    }
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = keys.iter().find(|key| !seen.insert(key.identity())) {
+        return Err(PhaseError::Duplicate(twice.clone()));
     }
     let mut phases = Vec::new();
     for (at, objects) in sorted {
@@ -444,6 +445,12 @@ mod tests {
         assert_eq!(
             phases(&[one.clone(), one], &marks).unwrap_err().to_string(),
             "duplicate object found: ConfigMap.v1 /a"
+        );
+        let scaler = |version| object(version, "HorizontalPodAutoscaler", "a");
+        let both = ["autoscaling/v1", "autoscaling/v2"].map(scaler);
+        assert_eq!(
+            phases(&both, &marks).unwrap_err().to_string(),
+            "duplicate object found: HorizontalPodAutoscaler.autoscaling/v2 /a"
         );
         let many: Vec<_> = (0..1001)
             .map(|n| object("v1", "ConfigMap", &format!("c{n}")))

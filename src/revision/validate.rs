@@ -30,10 +30,11 @@ pub fn validate<'a>(
     phases: impl IntoIterator<Item = (&'a str, Vec<(&'a ObjectKey, &'a Value)>)>,
 ) -> Option<String> {
     let mut findings = Vec::new();
-    let mut places: BTreeMap<&ObjectKey, Vec<&str>> = BTreeMap::new();
+    let mut places: BTreeMap<_, Vec<(&ObjectKey, &str)>> = BTreeMap::new();
     for (phase, objects) in phases {
         for (key, object) in objects {
-            places.entry(key).or_default().push(phase);
+            let found = places.entry(key.identity()).or_default();
+            found.push((key, phase));
             let mut wrong: Vec<String> = FORBIDDEN
                 .iter()
                 .filter(|field| is_set(object, field))
@@ -50,13 +51,15 @@ pub fn validate<'a>(
             }
         }
     }
-    for (key, phases) in places {
-        if phases.len() > 1 {
-            findings.push(format!(
-                "{key}: duplicate object found in phases: {}",
-                phases.join(", ")
-            ));
-        }
+    for places in places.into_values() {
+        let [(key, _), (_, _), ..] = places.as_slice() else {
+            continue;
+        };
+        let phases: Vec<&str> = places.iter().map(|(_, phase)| *phase).collect();
+        findings.push(format!(
+            "{key}: duplicate object found in phases: {}",
+            phases.join(", ")
+        ));
     }
     (!findings.is_empty()).then(|| {
         format!(
@@ -106,6 +109,33 @@ mod tests {
             .unwrap(),
             "revision validation error: revision \"e-1\" (1): phase \"p\": ConfigMap.v1 n/b: metadata.uid must be empty, \
              metadata.generation must be empty; ConfigMap.v1 n/a: duplicate object found in phases: p, q"
+        );
+    }
+
+    #[test]
+    fn an_object_is_the_same_in_each_version_of_its_kind() {
+        let object = |version: &str, name: &str| {
+            let kind = "HorizontalPodAutoscaler";
+            let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "n"}});
+            (ObjectKey::of(&object).unwrap(), object)
+        };
+        let [old, new, other] = [
+            object("autoscaling/v1", "a"),
+            object("autoscaling/v2", "a"),
+            object("autoscaling/v1", "b"),
+        ];
+        let told = |second: &(ObjectKey, Value)| {
+            let phases = [
+                ("p", vec![(&old.0, &old.1)]),
+                ("q", vec![(&second.0, &second.1)]),
+            ];
+            validate("e-1", 1, &BTreeSet::new(), phases)
+        };
+        assert_eq!(told(&other), None);
+        let told = told(&new).unwrap();
+        assert!(
+            told.ends_with("n/a: duplicate object found in phases: p, q"),
+            "{told}"
         );
     }
 

@@ -454,10 +454,21 @@ fn set_kstatus(conditions: &mut Conditions, outcome: &Outcome) {
                 _ => (Kstatus::Reconciling, progressing.message.clone()),
             }
         }
-        (None, Some(progressing)) => (Kstatus::Reconciling, progressing.message.clone()),
+        (None, Some(progressing)) => {
+            let waits = observed.rolling_out.last().and_then(waits_for);
+            let parts = [Some(progressing.message.as_str()), waits];
+            let message: Vec<&str> = parts.into_iter().flatten().collect();
+            (Kstatus::Reconciling, message.join(" "))
+        }
         (None, None) => (Kstatus::Reconciling, NO_BUNDLE.to_owned()),
     };
     conditions.set_kstatus(state, &message);
+}
+
+/// What a revision that rolls out waits for, in the words of its probes. The reference's texts of `Progressing` do not say.
+fn waits_for(revision: &Revision) -> Option<&str> {
+    let available = condition::find(&revision.conditions, ConditionType::Available)?;
+    (available.reason == Reason::ProbeFailure.as_str()).then_some(available.message.as_str())
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
 //! Extensions, catalogs and revisions as people ask about them: what is wrong first, and what to do next.
 
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
 use crate::api::condition::{self, Condition, ConditionStatus, ConditionType, Reason};
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use crate::status::advice;
 use crate::status::meaning::meaning;
+
+/// How long work may be under way before somebody should look: most operators are up, and gone, in less.
+const SLOW: SignedDuration = SignedDuration::from_mins(5);
 
 /// How much something asks for somebody. The order is that of attention: the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,11 +58,25 @@ impl Overview {
                 .map(|condition| condition.message.clone())
                 .unwrap_or_default(),
             next: reason.and_then(|reason| {
-                let about = condition.filter(|_| reason == Reason::Retrying);
+                let about = [Reason::Retrying, Reason::Uninstalling].contains(&reason);
+                let about = condition.filter(|_| about);
                 let advice = about.and_then(|condition| advice::of(&condition.message));
                 advice.or_else(|| meaning(reason).remedy.map(str::to_owned))
             }),
         }
+    }
+
+    /// The same for work that is under way since some time.
+    fn of_work(
+        since: &Time,
+        now: Timestamp,
+        work: (Urgency, &'static str),
+        slow: (Urgency, &'static str),
+        condition: Option<&Condition>,
+    ) -> Self {
+        let is_slow = now.duration_since(since.0) >= SLOW;
+        let (urgency, state) = if is_slow { slow } else { work };
+        Self::of(urgency, state, condition)
     }
 
     /// Nobody looked at the object, or not since its spec changed.
@@ -95,13 +115,20 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// How an extension is.
-pub fn extension(extension: &ClusterExtension) -> Overview {
+/// How an extension is at `now`.
+pub fn extension(extension: &ClusterExtension, now: Timestamp) -> Overview {
     let status = extension.status.clone().unwrap_or_default();
     let seen = Seen(&status.conditions);
     let progressing = seen.get(ConditionType::Progressing);
-    if extension.metadata.deletion_timestamp.is_some() {
-        return Overview::of(Urgency::Working, "uninstalling", progressing);
+    if let Some(since) = &extension.metadata.deletion_timestamp {
+        let slow = (Urgency::Failing, "uninstalling slowly");
+        return Overview::of_work(
+            since,
+            now,
+            (Urgency::Working, "uninstalling"),
+            slow,
+            progressing,
+        );
     }
     if status.conditions.is_empty() {
         return Overview::unseen(true);
@@ -131,12 +158,18 @@ pub fn extension(extension: &ClusterExtension) -> Overview {
         return Overview::of(Urgency::Broken, "installed, not available", Some(down));
     }
     if seen.reason(ConditionType::Progressing) != Some(Reason::Succeeded) {
-        let state = if is_installed {
-            "upgrading"
+        let (state, slow) = if is_installed {
+            ("upgrading", (Urgency::Failing, "upgrading slowly"))
         } else {
-            "installing"
+            ("installing", (Urgency::Broken, "installing slowly"))
         };
-        return Overview::of(Urgency::Working, state, progressing);
+        let newest = status.active_revisions.last();
+        let waits = newest.and_then(|newest| waits_for(&newest.conditions));
+        let work = (Urgency::Working, state);
+        let Some(waits) = waits else {
+            return Overview::of(work.0, work.1, progressing);
+        };
+        return Overview::of_work(&waits.last_transition_time, now, work, slow, Some(waits));
     }
     for kind in [ConditionType::Warnings, ConditionType::Deprecated] {
         if let Some(told) = seen.with(kind, ConditionStatus::True) {
@@ -193,13 +226,26 @@ pub fn catalog(catalog: &ClusterCatalog) -> Overview {
     Overview::plain(Urgency::Fine, "serving")
 }
 
-/// How a revision is.
-pub fn revision(set: &ClusterObjectSet) -> Overview {
+/// What a revision waits for that rolls out, by its conditions.
+fn waits_for(conditions: &[Condition]) -> Option<&Condition> {
+    let available = condition::find(conditions, ConditionType::Available)?;
+    (available.reason == Reason::ProbeFailure.as_str()).then_some(available)
+}
+
+/// How a revision is at `now`.
+pub fn revision(set: &ClusterObjectSet, now: Timestamp) -> Overview {
     let status = set.status.clone().unwrap_or_default();
     let seen = Seen(&status.conditions);
-    if set.metadata.deletion_timestamp.is_some() {
+    if let Some(since) = &set.metadata.deletion_timestamp {
         let progressing = seen.get(ConditionType::Progressing);
-        return Overview::of(Urgency::Working, "being taken down", progressing);
+        let slow = (Urgency::Failing, "being taken down slowly");
+        return Overview::of_work(
+            since,
+            now,
+            (Urgency::Working, "being taken down"),
+            slow,
+            progressing,
+        );
     }
     if status.conditions.is_empty() {
         return Overview::unseen(true);
@@ -213,12 +259,16 @@ pub fn revision(set: &ClusterObjectSet) -> Overview {
     if seen.is(ConditionType::Available, ConditionStatus::True) {
         return Overview::plain(Urgency::Fine, "available");
     }
-    let (urgency, state) = if seen.is(ConditionType::Succeeded, ConditionStatus::True) {
-        (Urgency::Broken, "not available")
-    } else {
-        (Urgency::Working, "rolling out")
+    let available = seen.get(ConditionType::Available);
+    if seen.is(ConditionType::Succeeded, ConditionStatus::True) {
+        return Overview::of(Urgency::Broken, "not available", available);
+    }
+    let work = (Urgency::Working, "rolling out");
+    let Some(waits) = waits_for(&status.conditions) else {
+        return Overview::of(work.0, work.1, available);
     };
-    Overview::of(urgency, state, seen.get(ConditionType::Available))
+    let slow = (Urgency::Broken, "rolling out slowly");
+    Overview::of_work(&waits.last_transition_time, now, work, slow, Some(waits))
 }
 
 #[cfg(test)]
@@ -250,7 +300,7 @@ mod tests {
         }))
         .unwrap();
         object.status.as_mut().unwrap().conditions = conditions(of);
-        let overview = extension(&object);
+        let overview = extension(&object, Timestamp::UNIX_EPOCH);
         (overview.urgency, overview.state, overview.why)
     }
 
@@ -322,6 +372,43 @@ mod tests {
             ),
         ] {
             assert_eq!(told(&of), (urgency, state, why.to_owned()), "{of:?}");
+        }
+    }
+
+    #[test]
+    fn work_that_takes_long_asks_for_somebody() {
+        let told = |object: &serde_json::Value, minutes: i64| {
+            let object: ClusterExtension = serde_json::from_value(object.clone()).unwrap();
+            let now = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
+            let overview = extension(&object, now);
+            let text = format!("{}: {}", overview.state, overview.why);
+            (overview.urgency, text)
+        };
+        let waits = conditions(&[(Available, False, Reason::ProbeFailure)]);
+        let object = json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+            "metadata": {"name": "x", "generation": 1},
+            "spec": {"namespace": "n", "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
+            "status": {"observedGeneration": 1, "activeRevisions": [{"name": "x-1", "conditions": waits}],
+                "conditions": conditions(&[(Progressing, True, Reason::RollingOut)])},
+        });
+        let why = "Available says ProbeFailure";
+        for (minutes, urgency, state) in [
+            (4, Urgency::Working, "installing"),
+            (5, Urgency::Broken, "installing slowly"),
+        ] {
+            let expected = (urgency, format!("{state}: {why}"));
+            assert_eq!(told(&object, minutes), expected);
+        }
+        let mut leaving = object;
+        leaving["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z");
+        let why = "Progressing says RollingOut";
+        for (minutes, urgency, state) in [
+            (4, Urgency::Working, "uninstalling"),
+            (5, Urgency::Failing, "uninstalling slowly"),
+        ] {
+            let expected = (urgency, format!("{state}: {why}"));
+            assert_eq!(told(&leaving, minutes), expected);
         }
     }
 

@@ -3,6 +3,9 @@ use serde_json::json;
 use super::*;
 use crate::api::keys;
 
+/// When all conditions of this file began.
+const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
 fn extension(name: &str, status: &Value) -> ClusterExtension {
     serde_json::from_value(json!({
         "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
@@ -44,14 +47,14 @@ fn the_account_in_use_is_that_of_the_revision_then_that_of_the_spec() {
     let mut named = extension("x", &json!({}));
     named.spec.service_account = serde_json::from_value(json!({"name": "b"})).unwrap();
     let account = |extension: &ClusterExtension, sets: &[ClusterObjectSet]| {
-        let overview = overview::extension(extension);
+        let overview = overview::extension(extension, NOW);
         described(&(extension.clone(), overview), sets)["account"].clone()
     };
     assert_eq!(account(&unnamed, &[]), Value::Null);
     assert_eq!(account(&named, &[]), "n/b");
     assert_eq!(account(&named, &[succeeded("a")]), "n/a");
     assert_eq!(account(&unnamed, &[succeeded("a")]), "n/a");
-    let overview = overview::extension(&named);
+    let overview = overview::extension(&named, NOW);
     let text = printed(|out| print_one((&named, &overview), &[], &[], out));
     let first = text.lines().next();
     assert_eq!(first, Some("x: not looked at, by service account n/b"));
@@ -83,7 +86,7 @@ fn what_is_wrong_comes_first() {
             condition("Progressing", "True", "Succeeded", "done")]},
     }))
     .unwrap();
-    let extensions = sorted(vec![fine, broken], overview::extension);
+    let extensions = sorted(vec![fine, broken], |one| overview::extension(one, NOW));
     let catalogs = sorted(vec![catalog], overview::catalog);
     let mut by_hand = succeeded("s");
     by_hand.metadata.name = Some("by-hand".to_owned());
@@ -91,8 +94,8 @@ fn what_is_wrong_comes_first() {
     let sets = [succeeded("s"), by_hand];
     let mut owner = extension("x", &json!({}));
     owner.metadata.uid = Some("1".to_owned());
-    let of_owner = sorted(vec![owner], overview::extension);
-    let alone = sorted(alone(&of_owner, &sets), overview::revision);
+    let of_owner = sorted(vec![owner], |one| overview::extension(one, NOW));
+    let alone = sorted(alone(&of_owner, &sets), |one| overview::revision(one, NOW));
     let all = printed(|out| tables(&extensions, &catalogs, &alone, &[], out));
     insta::assert_snapshot!(all, @r#"
     1 of 2 extensions, 0 of 1 catalogs and 1 of 1 revisions without extension need somebody
@@ -139,7 +142,7 @@ fn an_extension_is_told_object_by_object() {
         state,
     };
     let revision = Surveys {
-        overview: overview::revision(&set),
+        overview: overview::revision(&set, NOW),
         objects: Ok(vec![
             object("namespaces", "Namespace", "", State::Ready),
             object(
@@ -153,7 +156,7 @@ fn an_extension_is_told_object_by_object() {
         ]),
         set,
     };
-    let overview = overview::extension(&extension);
+    let overview = overview::extension(&extension, NOW);
     insta::assert_snapshot!(
         printed(|out| print_one((&extension, &overview), &[], std::slice::from_ref(&revision), out)), @r#"
     x: installing

@@ -116,6 +116,33 @@ fn a_first_rollout_is_absent_and_rolling_out() {
 }
 
 #[test]
+fn what_a_rollout_waits_for_is_said_in_our_own_conditions() {
+    let mut rolling = revision(1, None);
+    let mut conditions = Conditions::of(&[], Some(1), now());
+    let why = "Object Deployment.apps/v1 n/d: not ready";
+    let kind = ConditionType::Available;
+    conditions.set(kind, ConditionStatus::False, Reason::ProbeFailure, why);
+    rolling.conditions = conditions.finish();
+    let outcome = Outcome::Applied {
+        observed: Observed {
+            installed: None,
+            rolling_out: vec![rolling],
+        },
+        resolution: resolution(Reason::Resolved, None),
+        warnings: vec![],
+    };
+    let status = cluster_extension(&extension(), &outcome, now());
+    assert_eq!(
+        shape(&status, ConditionType::Progressing),
+        "True/RollingOut: Revision 1.0.0 is rolling out."
+    );
+    assert_eq!(
+        shape(&status, ConditionType::Ready),
+        format!("False/NotReady: Revision 1.0.0 is rolling out. {why}")
+    );
+}
+
+#[test]
 fn a_succeeded_revision_is_installed_and_ready() {
     let outcome = Outcome::Applied {
         observed: Observed {

@@ -109,7 +109,7 @@ impl Work<'_> {
         {
             Err(error) => Step::failed(&error),
             Ok(torn_down) if !torn_down.remaining.is_empty() => Step::from(Rollout::TearingDown {
-                remaining: waited_for(&torn_down),
+                remaining: waited_for(self.set, &torn_down),
             }),
             // Only a deletion goes on where it is refused something.
             Ok(torn_down) => {
@@ -150,7 +150,7 @@ impl Work<'_> {
         remaining.extend(torn_down.refused.iter().cloned());
         if !remaining.is_empty() && !is_over {
             let mut step = Step::from(Rollout::TearingDown {
-                remaining: waited_for(&torn_down),
+                remaining: waited_for(self.set, &torn_down),
             });
             step.pass.warnings = kept_warnings(&torn_down);
             return step;
@@ -481,13 +481,23 @@ fn kept_warnings(torn_down: &TornDown) -> Vec<Warning> {
     .collect()
 }
 
+/// The finalizer with which the garbage collector deletes in the foreground: what the revision owns goes at once.
+const FOREGROUND: &str = "foregroundDeletion";
+
 /// What a teardown still waits for, in words.
-fn waited_for(torn_down: &TornDown) -> Vec<String> {
+fn waited_for(set: &ClusterObjectSet, torn_down: &TornDown) -> Vec<String> {
+    let is_foreground = set.finalizers().iter().any(|one| one == FOREGROUND);
+    // Whoever should finish a resource is an object of the revision as a rule.
+    let hint = if is_foreground {
+        "; --cascade=foreground has deleted the operator already: remove the finalizer by hand if nothing else does"
+    } else {
+        ""
+    };
     let remaining = torn_down.remaining.iter().chain(&torn_down.refused);
     let leaving = |key: &ObjectKey| torn_down.leaving.iter().find(|(crd, _)| crd == key);
     remaining
         .map(|key| match leaving(key) {
-            Some((_, resource)) => format!("{key} (its resource {resource})"),
+            Some((_, resource)) => format!("{key} (its resource {resource}{hint})"),
             None => key.to_string(),
         })
         .collect()

@@ -95,6 +95,22 @@ async fn an_uninstall_waits_for_resources_that_somebody_deletes_with_it() {
             told.contains("things.g (its resource n/t waits for g/f)"),
             "{told}"
         );
+        let revision = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
+        let finalizers = cluster.server.object(revision).unwrap()["metadata"]["finalizers"].clone();
+        let mut foreground = finalizers.as_array().unwrap().clone();
+        foreground.push(json!("foregroundDeletion"));
+        cluster
+            .server
+            .edit(revision, &json!({"metadata": {"finalizers": foreground}}));
+        cluster.passes("e-1").await;
+        let told = cluster.condition("e-1", "Progressing");
+        assert!(
+            told.contains("waits for g/f; --cascade=foreground has deleted the operator already"),
+            "{told}"
+        );
+        cluster
+            .server
+            .edit(revision, &json!({"metadata": {"finalizers": finalizers}}));
 
         cluster.server.edit(
             &format!("{url}/t"),
