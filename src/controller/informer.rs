@@ -18,6 +18,9 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+/// After how many answers in a row a kind counts as missing: an API server that has just started may not know it yet.
+const MISSING_AFTER: usize = 3;
+
 /// What happened to one object.
 #[derive(Debug, Clone)]
 pub enum Change<K> {
@@ -63,6 +66,9 @@ where
     /// back-off until `stop`.
     ///
     /// `managedFields` are dropped before anything is kept: they are most of an object's bytes.
+    ///
+    /// A kind whose `CustomResourceDefinition` is gone is one of which there is nothing: what belonged to its objects has to
+    /// be let go of. It is seen when it comes back.
     pub fn start(
         api: Api<K>,
         config: watcher::Config,
@@ -81,6 +87,7 @@ where
                 .take_until(stop.cancelled());
             let mut events = std::pin::pin!(events);
             let mut listed: Vec<ObjectRef<K>> = Vec::new();
+            let (mut missing, mut is_filled) = (0, false);
             while let Some(event) = events.next().await {
                 let event = match event {
                     Ok(event) => event,
@@ -90,9 +97,18 @@ where
                             error = crate::error::chain(&error),
                             "watch was interrupted"
                         );
+                        missing = if is_missing(&error) { missing + 1 } else { 0 };
+                        if missing == MISSING_AFTER && !is_filled {
+                            writer.apply_watcher_event(&Event::Init);
+                            writer.apply_watcher_event(&Event::InitDone);
+                            warn!(kind, "the kind is not there: install the CRDs of oxolm");
+                        }
                         continue;
                     }
                 };
+                if !matches!(event, Event::Init) {
+                    missing = 0;
+                }
                 let before = |object: &K| reader.get(&ObjectRef::from_obj(object));
                 match &event {
                     Event::Apply(object) | Event::InitApply(object) => {
@@ -123,6 +139,7 @@ where
                             })
                             .collect();
                         writer.apply_watcher_event(&event);
+                        is_filled = true;
                         debug!(kind, objects = listed.len(), "cache is filled");
                         for old in gone {
                             on_change(Change::Deleted { old });
@@ -162,5 +179,43 @@ where
     pub async fn ready(&self) {
         // An error means that the watch has ended: the process is stopping.
         _ = self.store.wait_until_ready().await;
+    }
+}
+
+/// Whether the API server says that it does not know the kind.
+fn is_missing(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code == 404,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::ClusterCatalog;
+    use crate::testing::api_server::ApiServer;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_not_there_is_empty_until_it_comes() {
+        const PATH: &str = "LIST /apis/olm.operatorframework.io/v1/clustercatalogs";
+        for (refusals, code, seen) in [(2, 404, 1), (3, 404, 0), (3, 503, 1)] {
+            let server = ApiServer::new();
+            server.add(&json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
+                "metadata": {"name": "c"}, "spec": {"source": {"type": "Image", "image": {"ref": "r/c:1"}}}}));
+            for _ in 0..refusals {
+                server.fail_next(PATH, code);
+            }
+            let stop = CancellationToken::new();
+            let api = Api::<ClusterCatalog>::all(server.client());
+            let informer = Informer::start(api, watcher::Config::default(), stop.clone(), |_| {});
+            informer.ready().await;
+            assert_eq!(informer.all().len(), seen, "{refusals} times {code}");
+            tokio::time::sleep(std::time::Duration::from_mins(2)).await;
+            assert_eq!(informer.all().len(), 1, "{refusals} times {code}");
+            stop.cancel();
+        }
     }
 }
