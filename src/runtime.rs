@@ -345,6 +345,7 @@ impl Parts {
         let work = Work {
             controller: Controller::ClusterCatalog,
             concurrency: CATALOG_CONCURRENCY,
+            hanging: 0,
             metrics: metrics.clone(),
             stop: stop.clone(),
         };

@@ -65,6 +65,8 @@ pub const FIELD_MANAGER_OBJECTS: &str = "olm.operatorframework.io";
 /// The API server sorts entries of the same second by manager. This one comes before `kube-controller-manager`, which
 /// writes the status of a workload within milliseconds, so the entry that is to be claimed stays the first.
 pub const FIELD_MANAGER_CREATION: &str = "creation.olm.operatorframework.io";
+/// Field manager of the labels and annotations of others on an object that was deleted and made anew: they are not ours.
+pub const FIELD_MANAGER_CARRIED_OVER: &str = "oxolm.dev/carried-over";
 /// Field manager of the revisions.
 pub const FIELD_MANAGER_REVISIONS: &str = "olm.operatorframework.io/clusterextension-controller";
 /// Field manager of webhook certificates: the Secret and the `caBundle` fields. Ours.

@@ -415,7 +415,7 @@ impl Objects<'_> {
                     && is_family(self.claim, &metadata)
                     && is_replaceable(&item.key.gvk, &item.object, &live) =>
             {
-                self.replace(item, &live).await
+                self.replace(item, &resource, &live).await
             }
             Err(source) => {
                 let fields = source.invalid_fields();

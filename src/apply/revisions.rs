@@ -95,9 +95,9 @@ pub enum RevisionError {
         #[source]
         source: RequestError,
     },
-    /// Whether revisions may be taken back could not be found out.
-    #[error("taking back the revisions of {name}")]
-    TakeBack {
+    /// Whether the extension stays could not be found out.
+    #[error("reading ClusterExtension {name} again")]
+    Read {
         /// The extension.
         name: String,
         /// Why.
@@ -163,7 +163,7 @@ impl Classify for RevisionError {
             | Self::Leaving { .. }
             | Self::PutBack { .. }
             | Self::Patch { .. }
-            | Self::TakeBack { .. }
+            | Self::Read { .. }
             | Self::DropSecrets { .. }
             | Self::Delete { .. }
             | Self::NoKind { .. }
@@ -324,11 +324,15 @@ impl Revisions<'_> {
     /// Whether the extension, as the API server knows it, is not on its way out.
     ///
     /// A revision without owner may just have lost it to `--cascade=orphan`, before we saw that the extension is
-    /// deleted. Were it given its old owner again, the garbage collector would delete it.
-    async fn stays(&self, extension: &Extension) -> Result<bool, RevisionError> {
+    /// deleted. Were it given its old owner again, the garbage collector would delete it; so it would a revision that is
+    /// made only now.
+    ///
+    /// # Errors
+    /// When the API server did not say.
+    pub async fn stays(&self, extension: &Extension) -> Result<bool, RevisionError> {
         let url = path(GROUP, VERSION, None, EXTENSIONS);
         let read = request::get(self.client, &url, &extension.name).await;
-        let live = read.map_err(|source| RevisionError::TakeBack {
+        let live = read.map_err(|source| RevisionError::Read {
             name: extension.name.clone(),
             source,
         })?;

@@ -96,8 +96,11 @@ impl std::fmt::Debug for Teardown<'_> {
 pub struct TornDown {
     /// The objects that are not gone yet. Empty: it is done.
     pub remaining: Vec<ObjectKey>,
-    /// Those of them that are CRDs, and wait for a resource of theirs that is being deleted, with its name and finalizers.
+    /// What of them is known to wait for something, and for what: a CRD for a resource of its that is being deleted, others for
+    /// their finalizers.
     pub leaving: Vec<(ObjectKey, String)>,
+    /// The objects whose turn comes when those are gone.
+    pub later: Vec<ObjectKey>,
     /// CRDs that stay, with the reason.
     pub kept: Vec<(ObjectKey, Kept)>,
     /// The objects whose refusal is not believed yet; they are tried again.
@@ -111,10 +114,12 @@ pub struct TornDown {
 }
 
 /// Why a CRD stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kept {
     /// There are resources of it.
     InUse,
+    /// A resource of it is being deleted, and waits longer than an uninstall does: what for.
+    Held(String),
     /// The account may not look whether there are.
     Unknown,
     /// There are, or may be, resources of it, and a webhook converts them that may be gone.
@@ -130,6 +135,13 @@ pub enum Kept {
 impl std::fmt::Display for Kept {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::Held(resource) => {
+                return write!(
+                    f,
+                    "its resource {resource}, which nothing of the operator will remove any more: take that away by hand, then \
+                     delete the definition"
+                );
+            }
             Self::InUse => "it has resources",
             Self::Unknown => "its resources may not be listed",
             Self::Forbidden => "the service account may no longer delete it",
@@ -153,9 +165,12 @@ impl Kept {
     fn with_webhook(self) -> Self {
         match self {
             Self::Unanswered => self,
-            Self::InUse | Self::Unknown | Self::Converted | Self::Undecided | Self::Forbidden => {
-                Self::Converted
-            }
+            Self::InUse
+            | Self::Held(_)
+            | Self::Unknown
+            | Self::Converted
+            | Self::Undecided
+            | Self::Forbidden => Self::Converted,
         }
     }
 
@@ -163,9 +178,12 @@ impl Kept {
     fn without_webhook(self) -> Self {
         match self {
             Self::Unanswered => Self::InUse,
-            Self::InUse | Self::Unknown | Self::Converted | Self::Undecided | Self::Forbidden => {
-                self
-            }
+            Self::InUse
+            | Self::Held(_)
+            | Self::Unknown
+            | Self::Converted
+            | Self::Undecided
+            | Self::Forbidden => self,
         }
     }
 }
@@ -174,6 +192,7 @@ impl Kept {
 enum State {
     Gone,
     Waiting,
+    /// The same, and what for: a resource, or finalizers.
     Leaving(String),
     Kept(Kept),
     Refused,
@@ -189,7 +208,8 @@ impl Teardown<'_> {
     /// When an object could not be read or deleted.
     pub async fn run(&self, content: &Content) -> Result<TornDown, PhasesError> {
         let mut torn_down = TornDown::default();
-        for items in self.order(content) {
+        let mut groups = self.order(content).into_iter();
+        while let Some(items) = groups.next() {
             let states = items
                 .into_iter()
                 .map(|item| async move { (item, self.take_back(item, content).await) }.boxed())
@@ -220,6 +240,7 @@ impl Teardown<'_> {
                 return Err(PhasesError::Objects(errors));
             }
             if !torn_down.remaining.is_empty() || !torn_down.refused.is_empty() {
+                torn_down.later = groups.flatten().map(|item| item.key.clone()).collect();
                 break;
             }
         }
@@ -292,15 +313,17 @@ impl Teardown<'_> {
             return Ok(State::Gone);
         }
         if metadata.deletion_timestamp.is_some() {
-            return Ok(State::Waiting);
+            return Ok(held(&live).map_or(State::Waiting, State::Leaving));
         }
         if key.gvk.is_crd() && self.crd_deletion == CrdDeletion::KeepIfUsed {
             let familys = self.family.map_or(0, |family| family.of_kind(&live));
             let own = content.of_kind(&live) + familys;
-            let waits = is_last && self.waits_for_resources;
-            let why = match self.objects.usage(key, &live, own, waits).await? {
+            let why = match self.objects.usage(key, &live, own, is_last).await? {
                 Usage::Unused => None,
-                Usage::Leaving(resource) => return Ok(State::Leaving(resource)),
+                Usage::Leaving(resource) if self.waits_for_resources => {
+                    return Ok(State::Leaving(format!("its resource {resource}")));
+                }
+                Usage::Leaving(resource) => Some(Kept::Held(resource)),
                 Usage::Used => Some(Kept::InUse),
                 Usage::Unreadable => Some(Kept::Unanswered),
                 Usage::Unknown if is_last && !self.believes_refusals => return Ok(State::Refused),
@@ -316,7 +339,7 @@ impl Teardown<'_> {
         }
         match self.objects.delete(key, &live).await? {
             Deletion::Gone => Ok(State::Gone),
-            Deletion::Waiting => Ok(State::Waiting),
+            Deletion::Waiting => Ok(held(&live).map_or(State::Waiting, State::Leaving)),
         }
     }
 
@@ -360,4 +383,24 @@ impl Teardown<'_> {
             View::Unwatched | View::NotYet | View::Absent => false,
         }
     }
+}
+
+/// What an object that is being deleted waits for: its finalizers; or what the namespace controller says is left in it.
+fn held(live: &Value) -> Option<String> {
+    let conditions = live.pointer("/status/conditions").and_then(Value::as_array);
+    let remaining = conditions.into_iter().flatten().filter(|condition| {
+        let kind = condition.get("type").and_then(Value::as_str);
+        let is_remaining = kind.is_some_and(|kind| {
+            ["NamespaceContentRemaining", "NamespaceFinalizersRemaining"].contains(&kind)
+        });
+        is_remaining && condition.get("status").and_then(Value::as_str) == Some("True")
+    });
+    let remaining: Vec<&str> = remaining
+        .filter_map(|condition| condition.get("message")?.as_str())
+        .collect();
+    if !remaining.is_empty() {
+        return Some(remaining.join(" "));
+    }
+    let finalizers = metadata_of(live).finalizers.unwrap_or_default();
+    (!finalizers.is_empty()).then(|| format!("waits for {}", finalizers.join(", ")))
 }

@@ -19,6 +19,7 @@ use futures::{StreamExt, channel::mpsc};
 use kube::Resource;
 use kube::runtime::controller::{self, Action, Config, applier};
 use kube::runtime::reflector::{ObjectRef, Store};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
@@ -130,6 +131,9 @@ fn jittered(delay: Duration, name: &str, count: u32) -> Duration {
     delay.mul_f64(1.0 - f64::from(spread) / 1000.0)
 }
 
+/// How long a pass may take before another one begins beside it.
+const LONG: Duration = Duration::from_secs(10);
+
 /// How a queue is worked off.
 #[derive(Debug, Clone)]
 pub struct Work {
@@ -137,6 +141,9 @@ pub struct Work {
     pub controller: Controller,
     /// How many objects at the same time.
     pub concurrency: u16,
+    /// How many more whose passes take longer than [`LONG`]: they wait for somebody who does not answer, the backend of an
+    /// aggregated API perhaps, and others must not wait with them.
+    pub hanging: u16,
     /// Where passes are counted.
     pub metrics: Metrics,
     /// When it ends.
@@ -155,6 +162,7 @@ pub async fn run<K, Fut>(
     Fut: Future<Output = Next> + Send + 'static,
 {
     let failures = Arc::new(Failures::default());
+    let room = Arc::new(Room::of(&work));
     let waiting = listener.waiting;
     let requests = listener
         .receiver
@@ -169,12 +177,14 @@ pub async fn run<K, Fut>(
         let span = info_span!(parent: None, "pass", kind = %K::kind(&()), name);
         let answer = span.in_scope(|| pass(object)).instrument(span);
         let (metrics, waiting) = (metrics.clone(), Arc::clone(&seen));
+        let room = Arc::clone(&room);
         Box::pin(async move {
+            let place = room.enter().await;
             let started = Instant::now();
             waiting.begin(&name, started);
             metrics.begin(controller);
             // A task of its own: a pass that panics must not take the others with it.
-            let next = tokio::spawn(answer).await.ok();
+            let next = room.stay(place, tokio::spawn(answer)).await.ok();
             metrics.end(controller, next, started.elapsed());
             let next = next.unwrap_or(Next::Retry);
             if next == Next::Retry {
@@ -192,7 +202,7 @@ pub async fn run<K, Fut>(
         failures,
         store,
         requests,
-        Config::default().concurrency(work.concurrency),
+        Config::default().concurrency(work.concurrency.saturating_add(work.hanging)),
     )
     .for_each(|ended| {
         // The only error left is an object that is gone, which needs no pass.
@@ -205,9 +215,75 @@ pub async fn run<K, Fut>(
     .await;
 }
 
+/// Where passes are made: places for those that go on, and some for those that hang.
+struct Room {
+    places: Semaphore,
+    hanging: Semaphore,
+}
+
+impl Room {
+    fn of(work: &Work) -> Self {
+        Self {
+            places: Semaphore::new(work.concurrency.into()),
+            hanging: Semaphore::new(work.hanging.into()),
+        }
+    }
+
+    /// A place; none once the room is closed, which it never is.
+    async fn enter(&self) -> Option<SemaphorePermit<'_>> {
+        self.places.acquire().await.ok()
+    }
+
+    /// What `pass` comes to. When that takes long it makes place for another one, as far as there is room.
+    async fn stay<T>(
+        &self,
+        place: Option<SemaphorePermit<'_>>,
+        mut pass: impl Future<Output = T> + Unpin,
+    ) -> T {
+        tokio::select! {
+            ended = &mut pass => return ended,
+            () = tokio::time::sleep(LONG) => {}
+        }
+        let hanging = self.hanging.try_acquire().ok();
+        let _place = hanging.or(place);
+        pass.await
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn passes_that_hang_do_not_hold_up_others() {
+        for (hanging, waits) in [(2, 0), (1, 1), (0, 2)] {
+            let room = Room {
+                places: Semaphore::new(2),
+                hanging: Semaphore::new(hanging),
+            };
+            let pass = async |time: Duration| {
+                let place = room.enter().await;
+                let pass = Box::pin(tokio::time::sleep(time));
+                room.stay(place, pass).await;
+            };
+            let started = Instant::now();
+            let hung = async { tokio::join!(pass(LONG * 7), pass(LONG * 7)) };
+            let others = async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                tokio::join!(pass(LONG / 2), pass(LONG / 2));
+                started.elapsed()
+            };
+            let (_, took) = tokio::join!(hung, others);
+            let expected = match waits {
+                // Side by side, as soon as both have hung for long.
+                0 => LONG + LONG / 2,
+                // One after the other.
+                1 => LONG + LONG / 2 * 2,
+                _ => LONG * 7 + LONG / 2,
+            };
+            assert_eq!(took, expected, "{hanging}");
+        }
+    }
 
     #[test]
     fn delays_double_up_to_five_minutes_and_start_again() {

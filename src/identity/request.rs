@@ -112,6 +112,11 @@ impl RequestError {
         matches!(self, Self::Refused(status) if status.code == 409 && status.reason == "AlreadyExists")
     }
 
+    /// Whether an admission webhook with side effects was not asked, since nothing was to be kept.
+    pub fn is_without_dry_run(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 400 && status.message.contains("does not support dry run"))
+    }
+
     /// Whether the object would not be valid.
     pub fn is_invalid(&self) -> bool {
         self.code() == Some(422)

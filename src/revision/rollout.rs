@@ -14,6 +14,8 @@ pub enum Action {
     Created,
     /// It was ours and was brought to what it should be.
     Updated,
+    /// It was ours, could not be changed, and was deleted and made anew.
+    Replaced,
     /// It was taken over from an earlier revision or from nobody.
     Adopted,
     /// It is as it should be.

@@ -39,6 +39,8 @@ const DRAIN: Duration = Duration::from_secs(1);
 const DRAIN_LOST: Duration = LEASE_DURATION.saturating_sub(RENEW_DEADLINE);
 /// Extensions and revisions reconciled at the same time.
 const CONCURRENCY: u16 = 16;
+/// How many more that wait for somebody who does not answer.
+const HANGING: u16 = 112;
 /// The time between two looks for another controller while we lead.
 const RIVAL_PERIOD: Duration = Duration::from_mins(1);
 
@@ -252,6 +254,7 @@ impl Parts {
         let work = |controller| Work {
             controller,
             concurrency: CONCURRENCY,
+            hanging: HANGING,
             metrics: self.metrics.clone(),
             stop: stop.clone(),
         };

@@ -212,6 +212,13 @@ pub fn cluster_extension(
     set_installed(&mut conditions, outcome);
     set_progressing(&mut conditions, outcome);
     mirror_available(&mut conditions, observed);
+    if let Outcome::Uninstalling { message, .. } = outcome
+        && conditions.find(ConditionType::Available).is_some()
+    {
+        // Its objects go, one after the other, perhaps before their revision says so.
+        let (kind, reason) = (ConditionType::Available, Reason::Reconciling);
+        conditions.set(kind, ConditionStatus::Unknown, reason, message);
+    }
     if let Some((resolution, warnings)) = outcome.resolution() {
         status
             .available_update

@@ -131,7 +131,12 @@ impl Report<'_> {
 
     fn failed(&mut self, reason: Reason, message: &str) {
         self.progressing(reason, message);
-        // An error never makes the condition, it only makes it uncertain.
+        self.availability_is_unknown(message);
+        self.kstatus_of_progressing();
+    }
+
+    /// An error, or a teardown, never makes the condition, it only makes it uncertain.
+    fn availability_is_unknown(&mut self, message: &str) {
         if self.conditions.find(ConditionType::Available).is_some() {
             self.set(
                 ConditionType::Available,
@@ -140,7 +145,6 @@ impl Report<'_> {
                 message,
             );
         }
-        self.kstatus_of_progressing();
     }
 
     fn tearing_down(&mut self, count: usize, names: &[String]) {
@@ -161,6 +165,7 @@ impl Report<'_> {
             Reason::Retrying,
             &message,
         );
+        self.availability_is_unknown(&message);
         self.conditions.set_kstatus(Kstatus::Reconciling, &message);
     }
 

@@ -195,7 +195,7 @@ pub const fn meaning(reason: Reason) -> Meaning {
         ),
         Reason::Contested => act(
             "Somebody, another controller perhaps, changes or deletes objects of a revision as often as oxolm brings them back.",
-            "Find out who writes them (kubectl get --show-managed-fields), and make it stop; a Job with ttlSecondsAfterFinished deletes itself, and runs again.",
+            "Find out who writes them (kubectl get --show-managed-fields), and make it stop; an autoscaler needs a Deployment whose manifest leaves replicas out; a Job with ttlSecondsAfterFinished deletes itself, and runs again.",
         ),
         Reason::UnknownAnnotation => act(
             "An annotation of oxolm's on the extension has no effect: its name or its value is none that oxolm knows.",

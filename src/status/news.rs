@@ -27,6 +27,8 @@ pub enum News {
     NotServing,
     /// An extension left what it installed.
     Orphaned,
+    /// Objects were deleted and made anew.
+    Replaced,
     /// A lower version is installed.
     RolledBack,
     /// A catalog's content is served.
@@ -41,7 +43,7 @@ pub enum News {
 
 impl News {
     /// All of them, by name.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Abandoned,
         Self::Available,
         Self::CertificateRenewed,
@@ -53,6 +55,7 @@ impl News {
         Self::NotInstalled,
         Self::NotServing,
         Self::Orphaned,
+        Self::Replaced,
         Self::RolledBack,
         Self::Serving,
         Self::Unavailable,
@@ -74,6 +77,7 @@ impl News {
             Self::NotInstalled => "NotInstalled",
             Self::NotServing => "NotServing",
             Self::Orphaned => "Orphaned",
+            Self::Replaced => "Replaced",
             Self::RolledBack => "RolledBack",
             Self::Serving => "Serving",
             Self::Unavailable => "Unavailable",
@@ -120,6 +124,9 @@ impl News {
             Self::Orphaned => act(
                 "The extension was deleted with --cascade=orphan: what it installed runs on, and is kept up.",
                 "An extension of the same name and account takes it back; to remove it, delete its ClusterObjectSets.",
+            ),
+            Self::Replaced => fine(
+                "Kubernetes does not let these objects be changed into what the revision wants, so they were deleted and made anew; labels and annotations of others were kept.",
             ),
             Self::RolledBack => fine("A lower version than before is installed."),
             Self::Serving => fine("The catalog's content is served."),

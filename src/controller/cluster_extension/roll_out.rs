@@ -119,6 +119,9 @@ impl Wish {
                 .await?;
             desired.crd_findings = self.check_crds(ctx, &content.objects, warnings).await?;
             self.tell_gained(ctx, warnings).await?;
+            if !ctx.revisions().stays(&desired.extension).await? {
+                return Ok(None);
+            }
         }
         let revisions = ctx.revisions();
         let ensured = revisions.ensure(&self.revisions, &desired, &is_taken);

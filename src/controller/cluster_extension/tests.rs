@@ -148,6 +148,60 @@ async fn an_extension_that_goes_with_its_kind_leaves_what_it_installed() {
     }
 }
 
+/// The garbage collector was done with `--cascade=orphan` before anybody looked, and did not know the revision that was made at
+/// that moment.
+#[tokio::test]
+async fn a_revision_that_the_garbage_collector_missed_stays_with_those_that_were_orphaned() {
+    for (created, is_orphaned, stays) in [
+        ("2026-01-01T00:00:01Z", true, true),
+        ("2025-12-31T23:59:58Z", true, true),
+        ("2025-12-31T23:59:50Z", true, false),
+        ("2026-01-01T00:00:01Z", false, false),
+    ] {
+        let it = Fixture::new().await;
+        it.add_deleted();
+        it.server.edit(
+            PATH,
+            &json!({"metadata": {"uid": "e"}, "spec": {"serviceAccount": {"name": "s"}}}),
+        );
+        let mut first = revision(1, "1.0.0", true);
+        if is_orphaned {
+            first["metadata"]["ownerReferences"] = json!([]);
+        }
+        first["metadata"]["labels"] = json!({
+            keys::OWNER_KIND: keys::OWNER_KIND_CLUSTER_EXTENSION, keys::OWNER_NAME: "e",
+        });
+        for mut revision in [first, revision(2, "1.1.0", false)] {
+            revision["metadata"]["finalizers"] = json!([keys::FINALIZER_TEARDOWN]);
+            it.server.add(&revision);
+        }
+        let path = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-2";
+        let made = json!({"metadata": {"creationTimestamp": created}});
+        it.server.edit(path, &made);
+        let wanted: Timestamp = created.parse().unwrap();
+        let seen = || {
+            Some(
+                it.ctx
+                    .sets
+                    .get("e-2")?
+                    .metadata
+                    .creation_timestamp
+                    .as_ref()?
+                    .0,
+            )
+        };
+        while it.ctx.sets.all().len() < 2 || seen() != Some(wanted) {
+            tokio::task::yield_now().await;
+        }
+        it.pass(it.seen()).await;
+        let metadata = it.server.object(path).unwrap()["metadata"].clone();
+        let is_deleted = metadata.get("deletionTimestamp").is_some();
+        assert_eq!(is_deleted, !stays, "{created} {is_orphaned}");
+        assert_eq!(metadata.get("ownerReferences").is_none(), stays);
+        assert_eq!(it.stored().is_none(), stays);
+    }
+}
+
 #[tokio::test]
 async fn an_uninstall_that_cannot_be_written_says_so_and_goes_on() {
     let it = Fixture::new().await;

@@ -1,5 +1,6 @@
 //! Taking an extension down, or letting it go.
 
+use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::Context;
@@ -19,6 +20,8 @@ use crate::status::transition::{Transition, Weight};
 const UNINSTALLING: &str = "uninstalling: ";
 /// The finalizer of `kubectl delete --cascade=orphan`.
 const ORPHAN: &str = "orphan";
+/// A revision that is no older than this when its extension is deleted may be one that the garbage collector did not know.
+const SWEPT_WITHIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// What became of an extension.
 pub(super) enum Taken {
@@ -90,6 +93,9 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Ta
 }
 
 /// Whether the extension goes, and what it installed stays: with `--cascade=orphan`, or because its kind is deleted.
+///
+/// The garbage collector may have done what `--cascade=orphan` asks for before anybody looked, and have missed a revision that
+/// was made at that moment: that stays with the others.
 async fn is_orphaned(
     extension: &ClusterExtension,
     revisions: &[Revision],
@@ -98,9 +104,19 @@ async fn is_orphaned(
     if extension.finalizers().iter().any(|one| one == ORPHAN) {
         return Ok(true);
     }
-    let is_held = |one: &Revision| one.belonging == Belonging::Owned && !one.is_deleting;
-    if !revisions.iter().any(is_held) {
+    let is_held = |one: &&Revision| one.belonging == Belonging::Owned && !one.is_deleting;
+    if !revisions.iter().any(|one| is_held(&one)) {
         return Ok(false);
+    }
+    let is_let_go = |one: &Revision| one.belonging == Belonging::Restored && !one.is_deleting;
+    let deleted = extension.metadata.deletion_timestamp.as_ref();
+    let is_late = |one: &Revision| {
+        let (created, deleted) = (one.created?, deleted?.0);
+        Some(deleted.duration_since(created) <= SWEPT_WITHIN)
+    };
+    let mut held = revisions.iter().filter(is_held);
+    if revisions.iter().any(is_let_go) && held.all(|one| is_late(one).unwrap_or_default()) {
+        return Ok(true);
     }
     let kind = kinds::goes_along(&ctx.client, EXTENSIONS, &extension.metadata);
     kind.await

@@ -26,10 +26,10 @@ const MANY_REPAIRS: usize = 20;
 const WITHIN: Duration = Duration::from_mins(1);
 /// How far apart the repairs of a fight are at least.
 const CALM: Duration = Duration::from_secs(3);
-/// As many within so long are told.
+/// An object that was brought back so often ...
+const OFTEN: usize = 6;
+/// ... within so long is fought over: an autoscaler writes four times a minute.
 const TOLD_WITHIN: Duration = Duration::from_mins(10);
-/// In how many of them an object was at least that is fought over.
-const OFTEN: usize = 5;
 
 /// One revision, as the last pass left it.
 #[derive(Debug, Clone, Default)]
@@ -143,12 +143,9 @@ impl Memory {
         let Some(times) = repairs.get(&set.uid().unwrap_or_default()) else {
             return BTreeSet::new();
         };
-        let is_long_ago = |(first, _): &(Instant, _)| first.elapsed() >= TOLD_WITHIN;
-        if times.len() < MANY_REPAIRS || times.front().is_some_and(is_long_ago) {
-            return BTreeSet::new();
-        }
+        let recent = times.iter().filter(|(at, _)| at.elapsed() < TOLD_WITHIN);
         let mut counts: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
-        for key in times.iter().flat_map(|(_, objects)| objects) {
+        for key in recent.flat_map(|(_, objects)| objects) {
             *counts.entry(key).or_default() += 1;
         }
         let often = counts.into_iter().filter(|(_, count)| *count >= OFTEN);
@@ -279,6 +276,9 @@ impl Memory {
         for since in self.lock_refused().values_mut() {
             *since = since.checked_sub(time).unwrap_or(*since);
         }
+        for since in self.lock_deleting().values_mut() {
+            *since = since.checked_sub(time).unwrap_or(*since);
+        }
     }
 
     /// The objects of each phase of a revision, as far as they are remembered.
@@ -320,8 +320,8 @@ mod tests {
             name: name.to_owned(),
         };
         let one = key("one");
-        for _ in 0..MANY_REPAIRS {
-            assert_eq!(memory.contested(&set), BTreeSet::new());
+        for repairs in 0..MANY_REPAIRS {
+            assert_eq!(memory.contested(&set).is_empty(), repairs < OFTEN);
             assert_eq!(memory.calms_down(&set), None);
             memory.note_repair(&set, vec![one.clone()]);
         }

@@ -5,7 +5,6 @@
     reason = "an uninstall has a deadline: it reads the clock"
 )]
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -156,19 +155,26 @@ impl Work<'_> {
             return step;
         }
         notes.extend(kept_notes(&torn_down));
-        for (keys, why) in [
-            (&remaining, "they are not gone in time"),
+        for (objects, why) in [
             (
-                &torn_down.forbidden,
+                waited_for(self.set, &torn_down),
+                "they are not gone in time",
+            ),
+            (
+                named(&torn_down.later),
+                "their turn would have come after those",
+            ),
+            (
+                named(&torn_down.forbidden),
                 "the service account may no longer delete them",
             ),
             (
-                &torn_down.unreadable,
+                named(&torn_down.unreadable),
                 "their conversion webhook does not answer",
             ),
         ] {
-            if !keys.is_empty() {
-                notes.push(left(&format!("{why}: {}", joined(keys))));
+            if !objects.is_empty() {
+                notes.push(left(&format!("{why}: {}", objects.join(", "))));
             }
         }
         if !torn_down.nobodys.is_empty() {
@@ -360,7 +366,7 @@ impl Work<'_> {
         let all_leave = (has_others || is_kind_leaving) && self.is_extension_leaving().await?;
         let (wanted, family) = if all_leave {
             (
-                StillWanted::These(BTreeSet::new()),
+                self.wanted_by_orphans().await?,
                 Some(self.family(content).await?),
             )
         } else if is_kind_leaving {
@@ -484,20 +490,26 @@ fn kept_warnings(torn_down: &TornDown) -> Vec<Warning> {
 /// The finalizer with which the garbage collector deletes in the foreground: what the revision owns goes at once.
 const FOREGROUND: &str = "foregroundDeletion";
 
+fn named(keys: &[ObjectKey]) -> Vec<String> {
+    keys.iter().map(ObjectKey::to_string).collect()
+}
+
 /// What a teardown still waits for, in words.
 fn waited_for(set: &ClusterObjectSet, torn_down: &TornDown) -> Vec<String> {
     let is_foreground = set.finalizers().iter().any(|one| one == FOREGROUND);
     // Whoever should finish a resource is an object of the revision as a rule.
-    let hint = if is_foreground {
-        "; --cascade=foreground has deleted the operator already: remove the finalizer by hand if nothing else does"
-    } else {
-        ""
+    let hint = |key: &ObjectKey| {
+        if is_foreground && key.gvk.is_crd() {
+            "; --cascade=foreground has deleted the operator already: remove the finalizer by hand if nothing else does"
+        } else {
+            ""
+        }
     };
     let remaining = torn_down.remaining.iter().chain(&torn_down.refused);
     let leaving = |key: &ObjectKey| torn_down.leaving.iter().find(|(crd, _)| crd == key);
     remaining
         .map(|key| match leaving(key) {
-            Some((_, resource)) => format!("{key} (its resource {resource}{hint})"),
+            Some((_, why)) => format!("{key} ({why}{})", hint(key)),
             None => key.to_string(),
         })
         .collect()

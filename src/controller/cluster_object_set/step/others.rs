@@ -15,7 +15,7 @@ use crate::apply::kinds;
 use crate::apply::objects::{Item, metadata_of};
 use crate::apply::secrets::{ContentError, Reader};
 use crate::controller::cluster_object_set::account::{
-    is_active, is_active_beside, is_of_one_extension,
+    is_active, is_active_beside, is_of_one_extension, is_orphan,
 };
 use crate::identity::request::{self, path};
 
@@ -98,9 +98,21 @@ impl Work<'_> {
 
     /// What other active revisions of the extension have, too.
     pub(super) async fn wanted(&self) -> Result<StillWanted, EndError> {
+        self.wanted_by(|_| true).await
+    }
+
+    /// What the active revisions of the extension have that it no longer owns: they stay when it goes.
+    pub(super) async fn wanted_by_orphans(&self) -> Result<StillWanted, EndError> {
+        self.wanted_by(is_orphan).await
+    }
+
+    async fn wanted_by(
+        &self,
+        stays: impl Fn(&ClusterObjectSet) -> bool,
+    ) -> Result<StillWanted, EndError> {
         let mut keys = BTreeSet::new();
         for sibling in &self.claim.siblings {
-            let mut all = self.all.iter();
+            let mut all = self.all.iter().filter(|set| stays(set));
             let Some(set) = all.find(|set| set.uid().as_ref() == Some(&sibling.uid)) else {
                 continue;
             };
@@ -142,7 +154,7 @@ impl Work<'_> {
             content.keys().into_iter().flat_map(|it| it.1).collect();
         let mut family = Content::default();
         let others = self.all.iter();
-        let others = others.filter(|other| is_active_beside(self.set, other));
+        let others = others.filter(|other| is_active_beside(self.set, other) && !is_orphan(other));
         for other in others.filter(|other| has_finalizer(other)) {
             // Where its Secrets are gone, it tells itself what becomes of its CRDs.
             for (name, mut keys) in self.phases_of(other).await?.unwrap_or_default() {

@@ -12,7 +12,7 @@ use crate::apply::phases::Left;
 use crate::apply::watch::Watcher;
 use crate::controller::cluster_object_set::memory::Entry;
 use crate::controller::metrics::Repair;
-use crate::revision::rollout::{Action, PhaseReport, Warning};
+use crate::revision::rollout::{Action, ObjectReport, PhaseReport, Warning};
 use crate::status::news::News;
 
 /// Something that happened and is no condition.
@@ -88,7 +88,7 @@ impl Work<'_> {
         Some(Warning { reason, sentence })
     }
 
-    /// What was put right in a revision that was complete before.
+    /// What was deleted and made anew; and what was put right in a revision that was complete before.
     ///
     /// An object that this process had not seen yet is not counted when it is updated: the first apply after the
     /// creation also gives up the fields that the API server had filled in.
@@ -97,8 +97,23 @@ impl Work<'_> {
         reports: &[PhaseReport],
         before: &BTreeMap<ObjectKey, Left>,
     ) -> Vec<Note> {
+        let is_replaced = |object: &&ObjectReport| object.action == Action::Replaced;
+        let objects = reports.iter().flat_map(|phase| &phase.objects);
+        let replaced: Vec<&ObjectKey> = objects
+            .filter(is_replaced)
+            .map(|object| &object.key)
+            .collect();
+        let mut notes = Vec::new();
+        if !replaced.is_empty() {
+            notes.push(Note {
+                news: News::Replaced,
+                text: format!("deleted and made anew: {}", joined(replaced)),
+                is_warning: false,
+                is_state: false,
+            });
+        }
         if !self.has_succeeded() {
-            return Vec::new();
+            return notes;
         }
         let metrics = self.ctx.reporter.metrics();
         let repaired: Vec<ObjectKey> = reports
@@ -106,7 +121,7 @@ impl Work<'_> {
             .flat_map(|phase| &phase.objects)
             .filter_map(|object| {
                 metrics.repaired(match object.action {
-                    Action::Created => Repair::Created,
+                    Action::Created | Action::Replaced => Repair::Created,
                     Action::Updated if before.contains_key(&object.key) => Repair::Updated,
                     Action::Updated | Action::Adopted | Action::Idle | Action::Progressed => {
                         return None;
@@ -116,16 +131,17 @@ impl Work<'_> {
             })
             .collect();
         if repaired.is_empty() {
-            return Vec::new();
+            return notes;
         }
         let text = format!("brought back {}", joined(&repaired));
         self.ctx.memory.note_repair(self.set, repaired);
-        vec![Note {
+        notes.push(Note {
             news: News::DriftRepaired,
             text,
             is_warning: false,
             is_state: false,
-        }]
+        });
+        notes
     }
 
     /// What is said of objects that somebody else writes as often as they are brought back.

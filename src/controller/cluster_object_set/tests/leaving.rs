@@ -134,7 +134,7 @@ async fn what_is_held_is_waited_for_also_when_the_garbage_collector_was_faster()
     delete_after_its_secrets(&cluster).await;
     assert_eq!(
         cluster.condition("e-1", "Progressing"),
-        "True/Retrying: uninstalling: waiting for ConfigMap.v1 n/config"
+        "True/Retrying: uninstalling: waiting for ConfigMap.v1 n/config (waits for me.io/hold)"
     );
     cluster
         .server
@@ -205,7 +205,7 @@ async fn a_crd_that_the_account_may_not_delete_any_more_is_kept() {
 }
 
 /// What is told of what stays.
-fn told(cluster: &Cluster) -> Vec<String> {
+pub(super) fn told(cluster: &Cluster) -> Vec<String> {
     let paths = cluster.server.paths("/events/").into_iter();
     let events = paths.map(|path| cluster.server.object(&path).unwrap());
     events

@@ -97,6 +97,10 @@ async fn what_is_nothing_but_its_content_is_made_anew() {
     let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/n/rolebindings/b";
     let first = desired("1.0.0", &[binding("r"), frozen("1")]);
     cluster.install("e-1", &first).await;
+    let users = json!({"metadata": {"labels": {"team": "a"}, "annotations": {"backup": "yes"}}});
+    for path in [path, CONFIG] {
+        cluster.server.edit(path, &users);
+    }
     let second = desired("2.0.0", &[binding("s"), frozen("2")]);
     cluster.ensure(&second).await;
     for path in [path, CONFIG] {
@@ -112,4 +116,55 @@ async fn what_is_nothing_but_its_content_is_made_anew() {
     );
     assert_eq!(cluster.owner(path), "e-2");
     assert!(cluster.condition("e-2", "Succeeded").starts_with("True"));
+    for path in [path, CONFIG] {
+        let metadata = cluster.server.object(path).unwrap()["metadata"].clone();
+        assert_eq!(metadata["labels"]["team"], "a");
+        assert_eq!(metadata["annotations"]["backup"], "yes");
+        let entries = metadata["managedFields"].as_array().unwrap();
+        let ours = entries
+            .iter()
+            .find(|entry| entry["manager"] == keys::FIELD_MANAGER_OBJECTS);
+        assert!(!ours.unwrap().to_string().contains("f:team"), "{ours:?}");
+    }
+    let events = cluster.server.paths("/events/").into_iter();
+    let events = events.map(|path| cluster.server.object(&path).unwrap());
+    let notes: Vec<Value> = events
+        .filter(|event| event["reason"] == "Replaced")
+        .map(|event| event["note"].clone())
+        .collect();
+    let told = "deleted and made anew: ConfigMap.v1 n/config, RoleBinding.rbac.authorization.k8s.io/v1 n/b";
+    assert_eq!(notes, [told]);
+}
+
+/// What is installed is not to go for what is not allowed to come.
+#[tokio::test]
+async fn nothing_is_deleted_for_what_would_not_be_created() {
+    for (code, told, stays) in [
+        (403, "exceeded quota: q", true),
+        (
+            400,
+            "admission webhook \"w\" does not support dry run",
+            false,
+        ),
+    ] {
+        let cluster = Cluster::new().await;
+        let frozen = |data: &str| {
+            let mut config = config(data);
+            config["immutable"] = json!(true);
+            config
+        };
+        let first = desired("1.0.0", &[frozen("1")]);
+        cluster.install("e-1", &first).await;
+        let second = desired("2.0.0", &[frozen("2")]);
+        cluster.ensure(&second).await;
+        let uid = || cluster.server.object(CONFIG).unwrap()["metadata"]["uid"].clone();
+        let before = uid();
+        let server = &cluster.server;
+        server.fail_with(&format!("PATCH {CONFIG}"), 422, NEVER);
+        server.fail_with("POST /api/v1/namespaces/n/configmaps", code, told);
+        cluster.pass("e-2").await;
+        assert_eq!(uid() == before, stays, "{told}");
+        let progressing = cluster.condition("e-2", "Progressing");
+        assert_eq!(progressing.contains(told), stays, "{progressing}");
+    }
 }

@@ -1,6 +1,6 @@
 //! An extension that goes, with or without its objects.
 
-use super::leaving::{delete, stored_extension};
+use super::leaving::{delete, stored_extension, told};
 use super::*;
 
 /// So long a refusal lasts that is believed.
@@ -194,7 +194,12 @@ async fn a_teardown_waits_for_finalizers_and_says_for_which() {
     );
     assert_eq!(
         cluster.condition("e-1", "Progressing"),
-        "True/Retrying: uninstalling: waiting for Deployment.apps/v1 n/operator"
+        "True/Retrying: uninstalling: waiting for Deployment.apps/v1 n/operator (waits for somebody/else)"
+    );
+    let available = cluster.condition("e-1", "Available");
+    assert!(
+        available.starts_with("Unknown/Reconciling: uninstalling: "),
+        "{available}"
     );
     assert!(
         cluster.server.object(CONFIG).is_some(),
@@ -206,6 +211,43 @@ async fn a_teardown_waits_for_finalizers_and_says_for_which() {
     cluster.passes("e-1").await;
     assert!(cluster.set("e-1").is_none());
     assert_eq!(cluster.server.object(CONFIG), None);
+}
+
+/// Who reads the events afterwards has nothing else.
+#[tokio::test]
+async fn an_uninstall_that_is_over_names_what_is_left_and_what_holds_it() {
+    let cluster = Cluster::new().await;
+    cluster.install("e-1", &desired("1.0.0", &operator())).await;
+    let thing = json!({"apiVersion": "g/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n",
+        "finalizers": ["g/f"], "deletionTimestamp": Timestamp::now().to_string()}});
+    cluster.server.add(&thing);
+    let held = json!({"metadata": {"finalizers": ["somebody/else"]}});
+    cluster.server.edit(DEPLOYMENT, &held);
+    cluster.uninstall().await;
+    cluster.pass("e-1").await;
+    let deleted = Timestamp::now() - jiff::SignedDuration::from_mins(11);
+    let set = "/apis/olm.operatorframework.io/v1/clusterobjectsets/e-1";
+    let long_ago = json!({"metadata": {"deletionTimestamp": deleted.to_string()}});
+    cluster.server.edit(set, &long_ago);
+    cluster.ctx.memory.age(Duration::from_mins(2));
+    cluster.pass("e-1").await;
+    assert!(cluster.set("e-1").is_none());
+    let [crd, late, later] = &told(&cluster)[..] else {
+        panic!("{:?}", told(&cluster));
+    };
+    assert!(
+        crd.starts_with("CustomResourceDefinition things.g is kept: its resource n/t waits for g/f, which nothing"),
+        "{crd}"
+    );
+    assert!(
+        late.ends_with("not gone in time: Deployment.apps/v1 n/operator (waits for somebody/else)"),
+        "{late}"
+    );
+    assert!(
+        later.contains("would have come after those: ")
+            && later.contains("ServiceAccount.v1 n/operator"),
+        "{later}"
+    );
 }
 
 #[tokio::test]
