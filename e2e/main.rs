@@ -195,6 +195,10 @@ const STORIES: &[Story] = &[
         rollout::what_moves_stays_and_what_changes_kind_is_made_anew
     ),
     story!(
+        "rollout::what_is_made_anew_is_let_in_first",
+        rollout::what_is_made_anew_is_let_in_first
+    ),
+    story!(
         "rollout::rights_that_are_gained_are_told",
         rollout::rights_that_are_gained_are_told
     ),

@@ -164,7 +164,9 @@ impl ObjectError {
         }
         let (caution, how) = match (key.gvk.group.as_str(), key.gvk.kind.as_str()) {
             ("apps", "StatefulSet") => (" (its Pods stay)", " --cascade=orphan"),
-            ("", "PersistentVolumeClaim") => (" (its data may go with it)", ""),
+            ("", "PersistentVolumeClaim" | "PersistentVolume") => {
+                (" (its data may go with it)", "")
+            }
             ("", "Secret" | "ConfigMap") => (" (save what others keep in it first)", ""),
             _ => ("", ""),
         };
@@ -192,6 +194,7 @@ const FROZEN: &[&str] = &[
     "cannot change roleRef",
     "may not be changed",
     "may not change once set",
+    "may not change fields other than",
     "Forbidden: updates to ",
 ];
 
