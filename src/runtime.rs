@@ -39,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
+use crate::controller::cluster_extension::Orphaned;
 use crate::controller::informer::Informer;
 use crate::controller::metrics::{Controller, Metrics};
 use crate::controller::queue::{self, Listener, Work};
@@ -222,6 +223,7 @@ impl Parts {
             extensions: extension_queue,
             sets: set_queue,
             written: Written::default(),
+            orphaned: Orphaned::default(),
         };
         let instance = instance();
         let extensions: Arc<OnceLock<Informer<ClusterExtension>>> = Arc::default();
@@ -254,6 +256,7 @@ impl Parts {
                 watcher::Config::default(),
                 stop.clone(),
                 move |change| {
+                    queues.orphaned.note(&change);
                     // Nobody listens before; who begins to lead looks at all of them.
                     if leading.load(Ordering::Acquire) {
                         queues.extension_changed(&change);

@@ -443,7 +443,15 @@ impl Pass<'_> {
 
     async fn probed(&self, key: &ObjectKey, object: &Value) -> Result<ProbeResult, ObjectError> {
         if is_leaving(object) {
-            let why = "it is being deleted".to_owned();
+            let finalizers = metadata_of(object).finalizers.unwrap_or_default();
+            let why = if finalizers.is_empty() {
+                "it is being deleted".to_owned()
+            } else {
+                format!(
+                    "it is being deleted, and waits for {}",
+                    finalizers.join(", ")
+                )
+            };
             return Ok(ProbeResult::Unknown(vec![why]));
         }
         let probe = evaluate(self.probes, object);

@@ -18,6 +18,7 @@ mod crds;
 mod memory;
 mod object;
 mod observe;
+mod orphaned;
 mod reported;
 mod rights;
 mod roll_out;
@@ -40,6 +41,7 @@ use tracing::info;
 pub use self::memory::Memory;
 use self::object::{report, write_finalizer};
 use self::observe::{identity_of, observed, revisions, stuck, with_created};
+pub use self::orphaned::Orphaned;
 use self::roll_out::Wish;
 use self::uninstall::{Taken, uninstall};
 use crate::api::condition::Reason;
@@ -110,6 +112,8 @@ pub struct Context {
     pub queue: Queue,
     /// The statuses that were written.
     pub written: Written,
+    /// Which were deleted with `--cascade=orphan`.
+    pub orphaned: Orphaned,
     /// What is known of each extension beside its objects.
     pub memory: Memory,
     /// The cluster's version, where it is `OpenShift`.

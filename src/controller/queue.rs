@@ -132,7 +132,7 @@ fn jittered(delay: Duration, name: &str, count: u32) -> Duration {
 }
 
 /// How long a pass may take before another one begins beside it.
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(5);
 
 /// How a queue is worked off.
 #[derive(Debug, Clone)]
@@ -269,7 +269,7 @@ mod tests {
             let started = Instant::now();
             let hung = async { tokio::join!(pass(LONG * 7), pass(LONG * 7)) };
             let others = async {
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                tokio::time::sleep(LONG / 10).await;
                 tokio::join!(pass(LONG / 2), pass(LONG / 2));
                 started.elapsed()
             };

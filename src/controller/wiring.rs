@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use serde::Serialize;
 
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
+use crate::controller::cluster_extension::Orphaned;
 use crate::controller::cluster_object_set::account::is_orphan;
 use crate::controller::informer::{Change, Informer};
 use crate::controller::queue::Queue;
@@ -25,6 +26,8 @@ pub struct Queues {
     pub sets: Queue,
     /// The statuses that come back.
     pub written: Written,
+    /// The extensions that were deleted with `--cascade=orphan`.
+    pub orphaned: Orphaned,
 }
 
 impl Queues {

@@ -240,6 +240,7 @@ impl Parts {
             certificates: arguments.webhook_certificates.into(),
             queue: queues.extensions.clone(),
             written: queues.written.clone(),
+            orphaned: queues.orphaned.clone(),
             memory: cluster_extension::Memory::default(),
             openshift: known.clone(),
         });

@@ -236,6 +236,8 @@ pub enum Step {
     Read,
     /// It is created.
     Create,
+    /// It is asked whether it could be created anew, since it cannot be changed.
+    Renew,
     /// Its fields are made ours after it was created.
     Claim,
     /// Its revision is read again before it is taken back.
@@ -261,6 +263,7 @@ impl std::fmt::Display for Step {
         f.write_str(match self {
             Self::Read => "getting resource",
             Self::Create => "creating resource",
+            Self::Renew => "it cannot be changed, so it is to be deleted and made anew, and that would be refused",
             Self::Claim => "migrating managed fields",
             Self::Confirm => "reading its revision",
             Self::Update => "patching (modified)",

@@ -177,6 +177,13 @@ impl Objects<'_> {
         resource: &Resource,
         live: &Value,
     ) -> Result<Option<Kept>, ObjectError> {
+        if metadata_of(live).deletion_timestamp.is_some() {
+            return Ok(Some(Kept::Done {
+                action: Action::Idle,
+                object: Box::new(live.clone()),
+                departures: Departures::default(),
+            }));
+        }
         self.try_to_create(item, resource).await?;
         if self.delete(&item.key, live).await? == Deletion::Waiting {
             return Ok(None);
@@ -206,7 +213,7 @@ impl Objects<'_> {
         match request::try_to_create(self.client, &path, manager, &object).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_already_exists() || error.is_without_dry_run() => Ok(()),
-            Err(source) => Err(failed(&item.key, Step::Create, source)),
+            Err(source) => Err(failed(&item.key, Step::Renew, source)),
         }
     }
 

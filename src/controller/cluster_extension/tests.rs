@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::controller::informer::Change;
 use crate::controller::queue;
 use crate::identity::{DefaultAccount, ExcludedNamespaces};
 use crate::registry::RegistryClient;
@@ -64,6 +65,7 @@ impl Fixture {
             certificates: None,
             queue,
             written: Written::default(),
+            orphaned: Orphaned::default(),
             memory: Memory::default(),
             openshift: Arc::default(),
             client,
@@ -152,11 +154,12 @@ async fn an_extension_that_goes_with_its_kind_leaves_what_it_installed() {
 /// that moment.
 #[tokio::test]
 async fn a_revision_that_the_garbage_collector_missed_stays_with_those_that_were_orphaned() {
-    for (created, is_orphaned, stays) in [
-        ("2026-01-01T00:00:01Z", true, true),
-        ("2025-12-31T23:59:58Z", true, true),
-        ("2025-12-31T23:59:50Z", true, false),
-        ("2026-01-01T00:00:01Z", false, false),
+    for (created, is_orphaned, is_seen, stays) in [
+        ("2026-01-01T00:00:01Z", true, false, true),
+        ("2025-12-31T23:59:58Z", true, false, true),
+        ("2025-12-31T23:59:50Z", true, false, false),
+        ("2026-01-01T00:00:01Z", false, false, false),
+        ("2025-12-31T23:59:50Z", false, true, true),
     ] {
         let it = Fixture::new().await;
         it.add_deleted();
@@ -164,6 +167,12 @@ async fn a_revision_that_the_garbage_collector_missed_stays_with_those_that_were
             PATH,
             &json!({"metadata": {"uid": "e"}, "spec": {"serviceAccount": {"name": "s"}}}),
         );
+        if is_seen {
+            let mut before = (*it.seen()).clone();
+            before.metadata.finalizers = Some(vec!["orphan".to_owned()]);
+            let new = Arc::new(before);
+            it.ctx.orphaned.note(&Change::Applied { old: None, new });
+        }
         let mut first = revision(1, "1.0.0", true);
         if is_orphaned {
             first["metadata"]["ownerReferences"] = json!([]);
@@ -193,12 +202,16 @@ async fn a_revision_that_the_garbage_collector_missed_stays_with_those_that_were
         while it.ctx.sets.all().len() < 2 || seen() != Some(wanted) {
             tokio::task::yield_now().await;
         }
-        it.pass(it.seen()).await;
+        let old = it.seen();
+        it.pass(old.clone()).await;
         let metadata = it.server.object(path).unwrap()["metadata"].clone();
         let is_deleted = metadata.get("deletionTimestamp").is_some();
         assert_eq!(is_deleted, !stays, "{created} {is_orphaned}");
         assert_eq!(metadata.get("ownerReferences").is_none(), stays);
         assert_eq!(it.stored().is_none(), stays);
+        let gone = Change::Deleted { old: old.clone() };
+        it.ctx.orphaned.note(&gone);
+        assert!(!it.ctx.orphaned.has(&old));
     }
 }
 

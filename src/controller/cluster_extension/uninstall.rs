@@ -18,8 +18,6 @@ use crate::status::transition::{Transition, Weight};
 
 /// What the message of an uninstall begins with, also that of one revision.
 const UNINSTALLING: &str = "uninstalling: ";
-/// The finalizer of `kubectl delete --cascade=orphan`.
-const ORPHAN: &str = "orphan";
 /// A revision that is no older than this when its extension is deleted may be one that the garbage collector did not know.
 const SWEPT_WITHIN: SignedDuration = SignedDuration::from_secs(5);
 
@@ -94,14 +92,14 @@ pub(super) async fn uninstall(extension: &ClusterExtension, ctx: &Context) -> Ta
 
 /// Whether the extension goes, and what it installed stays: with `--cascade=orphan`, or because its kind is deleted.
 ///
-/// The garbage collector may have done what `--cascade=orphan` asks for before anybody looked, and have missed a revision that
-/// was made at that moment: that stays with the others.
+/// The garbage collector may have done what `--cascade=orphan` asks for before this process looked, and have missed a revision
+/// that was made at that moment: that stays with the others.
 async fn is_orphaned(
     extension: &ClusterExtension,
     revisions: &[Revision],
     ctx: &Context,
 ) -> Result<bool, KindError> {
-    if extension.finalizers().iter().any(|one| one == ORPHAN) {
+    if ctx.orphaned.has(extension) {
         return Ok(true);
     }
     let is_held = |one: &&Revision| one.belonging == Belonging::Owned && !one.is_deleting;

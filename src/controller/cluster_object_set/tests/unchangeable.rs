@@ -168,3 +168,39 @@ async fn nothing_is_deleted_for_what_would_not_be_created() {
         assert_eq!(progressing.contains(told), stays, "{progressing}");
     }
 }
+
+/// Somebody holds what is to be made anew: that is waited for, and told.
+#[tokio::test]
+async fn what_is_held_is_deleted_once() {
+    let cluster = Cluster::new().await;
+    let frozen = |data: &str| {
+        let mut config = config(data);
+        config["immutable"] = json!(true);
+        config
+    };
+    cluster
+        .install("e-1", &desired("1.0.0", &[frozen("1")]))
+        .await;
+    let server = &cluster.server;
+    server.edit(CONFIG, &json!({"metadata": {"finalizers": ["g/f"]}}));
+    cluster.ensure(&desired("2.0.0", &[frozen("2")])).await;
+    server.requests();
+    let mut deleted = 0;
+    for _ in 0..3 {
+        for _ in 0..2 {
+            server.fail_with(&format!("PATCH {CONFIG}"), 422, NEVER);
+        }
+        cluster.pass("e-2").await;
+        let requests = server.requests();
+        deleted += requests
+            .iter()
+            .filter(|line| line.contains("DELETE"))
+            .count();
+    }
+    assert_eq!(deleted, 1);
+    let told = cluster.condition("e-2", "Available");
+    assert!(
+        told.contains("it is being deleted, and waits for g/f"),
+        "{told}"
+    );
+}
