@@ -149,6 +149,12 @@ impl Conditions {
     }
 }
 
+/// What a revision that rolls out waits for, by its conditions: `Available`, with what its probes say.
+fn waits_for(conditions: &[Condition]) -> Option<&Condition> {
+    let available = crate::api::condition::find(conditions, ConditionType::Available)?;
+    (available.reason == Reason::ProbeFailure.as_str()).then_some(available)
+}
+
 /// What kstatus shall say about an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kstatus {

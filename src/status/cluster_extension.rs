@@ -12,7 +12,7 @@ use crate::api::cluster_extension::{
 };
 use crate::api::condition::{self, Condition, ConditionStatus, ConditionType, Reason};
 use crate::error::{Disposition, Failure};
-use crate::status::{Conditions, Kstatus};
+use crate::status::{Conditions, Kstatus, waits_for};
 
 const NO_BUNDLE: &str = "No bundle installed";
 const DEPRECATION_UNKNOWN: &str = "deprecation status unknown: catalog data unavailable";
@@ -462,7 +462,10 @@ fn set_kstatus(conditions: &mut Conditions, outcome: &Outcome) {
             }
         }
         (None, Some(progressing)) => {
-            let waits = observed.rolling_out.last().and_then(waits_for);
+            // The reference's texts of `Progressing` do not say it.
+            let newest = observed.rolling_out.last();
+            let waits = newest.and_then(|newest| waits_for(&newest.conditions));
+            let waits = waits.map(|available| available.message.as_str());
             let parts = [Some(progressing.message.as_str()), waits];
             let message: Vec<&str> = parts.into_iter().flatten().collect();
             (Kstatus::Reconciling, message.join(" "))
@@ -470,12 +473,6 @@ fn set_kstatus(conditions: &mut Conditions, outcome: &Outcome) {
         (None, None) => (Kstatus::Reconciling, NO_BUNDLE.to_owned()),
     };
     conditions.set_kstatus(state, &message);
-}
-
-/// What a revision that rolls out waits for, in the words of its probes. The reference's texts of `Progressing` do not say.
-fn waits_for(revision: &Revision) -> Option<&str> {
-    let available = condition::find(&revision.conditions, ConditionType::Available)?;
-    (available.reason == Reason::ProbeFailure.as_str()).then_some(available.message.as_str())
 }
 
 #[cfg(test)]

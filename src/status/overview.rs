@@ -7,6 +7,7 @@ use crate::api::condition::{self, Condition, ConditionStatus, ConditionType, Rea
 use crate::api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use crate::status::advice;
 use crate::status::meaning::meaning;
+use crate::status::waits_for;
 
 /// How long work may be under way before somebody should look: most operators are up, and gone, in less.
 const SLOW: SignedDuration = SignedDuration::from_mins(5);
@@ -224,12 +225,6 @@ pub fn catalog(catalog: &ClusterCatalog) -> Overview {
         return Overview::of(Urgency::Notice, "serving", Some(told));
     }
     Overview::plain(Urgency::Fine, "serving")
-}
-
-/// What a revision waits for that rolls out, by its conditions.
-fn waits_for(conditions: &[Condition]) -> Option<&Condition> {
-    let available = condition::find(conditions, ConditionType::Available)?;
-    (available.reason == Reason::ProbeFailure.as_str()).then_some(available)
 }
 
 /// How a revision is at `now`.
