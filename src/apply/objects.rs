@@ -7,6 +7,7 @@
 
 #![expect(clippy::disallowed_types, reason = "acts through the account's client")]
 
+mod anew;
 mod away;
 mod claim;
 mod error;
@@ -33,10 +34,10 @@ use crate::revision::compare::{is_as_desired, is_own_apply};
 use crate::revision::marks::prepare;
 use crate::revision::rollout::{Action, Collision};
 
+use anew::{is_family, is_replaceable};
 pub use away::Usage;
 use claim::{Takes, claim, is_copy, is_unclaimed};
 pub use error::{ObjectError, Step, texts};
-use refused::{is_family, is_replaceable};
 
 /// How often an object that changes under our hands is read again within one pass.
 const ATTEMPTS: usize = 4;
