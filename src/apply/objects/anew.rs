@@ -4,7 +4,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
-use super::{Departures, Item, Kept, ObjectError, Objects, Step, failed, metadata_of, path};
+use super::{
+    ATTEMPTS, Departures, Item, Kept, ObjectError, Objects, Step, failed, metadata_of, path,
+};
 use crate::api::keys;
 use crate::api::object::Gvk;
 use crate::identity::request::{self, Deletion};
@@ -30,24 +32,45 @@ impl Objects<'_> {
             }));
         }
         self.try_to_create(item, resource).await?;
-        if self.delete(&item.key, live).await? == Deletion::Waiting {
-            return Ok(None);
+        let mut current = live.clone();
+        for _ in 0..ATTEMPTS {
+            let deletion = self.delete(&item.key, &current).await?;
+            if deletion == Deletion::Gone
+                && let Some(Kept::Done {
+                    object, departures, ..
+                }) = self.create(item).await?
+            {
+                let carried = [live, &current].into_iter();
+                let carried = carried.filter_map(|one| carried_over(one, &object));
+                let carried = carried.reduce(|mut all, more| {
+                    json_patch::merge(&mut all, &more);
+                    all
+                });
+                let object = match carried {
+                    None => object,
+                    Some(metadata) => Box::new(self.carry_over(item, resource, metadata).await?),
+                };
+                return Ok(Some(Kept::Done {
+                    action: Action::Replaced,
+                    object,
+                    departures,
+                }));
+            }
+            // It changed meanwhile, or an earlier revision put it back before we made it.
+            match self.read(&item.key).await? {
+                Some(again) if self.may_replace(item, &again) => current = again,
+                Some(_) | None => return Ok(None),
+            }
         }
-        let Some(Kept::Done {
-            object, departures, ..
-        }) = self.create(item).await?
-        else {
-            return Ok(None);
-        };
-        let object = match carried_over(live, &object) {
-            None => object,
-            Some(metadata) => Box::new(self.carry_over(item, resource, metadata).await?),
-        };
-        Ok(Some(Kept::Done {
-            action: Action::Replaced,
-            object,
-            departures,
-        }))
+        Ok(None)
+    }
+
+    /// Whether nothing of anybody is lost when this is deleted, and it is not being deleted already.
+    fn may_replace(&self, item: &Item, live: &Value) -> bool {
+        let metadata = metadata_of(live);
+        metadata.deletion_timestamp.is_none()
+            && is_family(self.claim, &metadata)
+            && is_replaceable(&item.key.gvk, &item.object, live)
     }
 
     /// Asks whether the object would be created if it were not there: an upgrade that is refused must not cost what is
