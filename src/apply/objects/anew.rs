@@ -4,9 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
-use super::{
-    ATTEMPTS, Departures, Item, Kept, ObjectError, Objects, Step, failed, metadata_of, path,
-};
+use super::{ATTEMPTS, Item, Kept, ObjectError, Objects, Step, failed, metadata_of, path};
 use crate::api::keys;
 use crate::api::object::Gvk;
 use crate::identity::request::{self, Deletion};
@@ -24,12 +22,12 @@ impl Objects<'_> {
         resource: &Resource,
         live: &Value,
     ) -> Result<Option<Kept>, ObjectError> {
-        if metadata_of(live).deletion_timestamp.is_some() {
-            return Ok(Some(Kept::Done {
-                action: Action::Idle,
-                object: Box::new(live.clone()),
-                departures: Departures::default(),
-            }));
+        let metadata = metadata_of(live);
+        if metadata.deletion_timestamp.is_some() {
+            return Err(ObjectError::Held {
+                key: Box::new(item.key.clone()),
+                finalizers: metadata.finalizers.unwrap_or_default(),
+            });
         }
         self.try_to_create(item, resource).await?;
         let mut current = live.clone();

@@ -46,6 +46,17 @@ pub enum ObjectError {
         /// Which.
         key: Box<ObjectKey>,
     },
+    /// It cannot be changed, and is to be made anew, but somebody's finalizers hold it.
+    #[error(
+        "reconciling object: reconciling {key}: it cannot be changed, so it is made anew; it is being deleted, and waits for {}",
+        finalizers.join(", ")
+    )]
+    Held {
+        /// Which.
+        key: Box<ObjectKey>,
+        /// What it waits for.
+        finalizers: Vec<String>,
+    },
     /// No certificate could be made for it.
     #[error("reconciling object: reconciling {key}: making a certificate")]
     Certificate {
@@ -70,6 +81,7 @@ impl Classify for ObjectError {
             | Self::UnknownKind { .. }
             | Self::Request { .. }
             | Self::Leaving { .. }
+            | Self::Held { .. }
             | Self::Certificate { .. }
             | Self::Restless { .. } => Disposition::Retry,
         }
@@ -84,6 +96,7 @@ impl ObjectError {
             Self::Discover { .. }
             | Self::UnknownKind { .. }
             | Self::Leaving { .. }
+            | Self::Held { .. }
             | Self::Certificate { .. }
             | Self::Restless { .. } => None,
         }
@@ -119,13 +132,14 @@ impl ObjectError {
     }
 
     /// The object that has to be deleted first: this one, where it is there and cannot become what it should be, since some of
-    /// its fields never change; or the configuration of a webhook of its own that does not answer.
+    /// its fields never change, or where it is being deleted for that; or the configuration of a webhook of its own that does not answer.
     pub fn obstacle(&self) -> Option<&ObjectKey> {
         match self {
             Self::Request {
                 webhook: Some(webhook),
                 ..
             } => Some(&**webhook),
+            Self::Held { key, .. } => Some(&**key),
             Self::Request {
                 key,
                 step: Step::Update | Step::Adopt,

@@ -198,9 +198,17 @@ async fn what_is_held_is_deleted_once() {
             .count();
     }
     assert_eq!(deleted, 1);
-    let told = cluster.condition("e-2", "Available");
+    let told = cluster.condition("e-2", "Progressing");
     assert!(
         told.contains("it is being deleted, and waits for g/f"),
         "{told}"
     );
+    // The installed revision does not put it back before the one that waits for it.
+    let held = server.object(CONFIG).unwrap();
+    server.remove(&held);
+    cluster.pass("e-1").await;
+    assert_eq!(server.object(CONFIG), None);
+    cluster.passes("e-2").await;
+    let made = server.object(CONFIG).unwrap();
+    assert_eq!(made["data"], json!({"key": "2"}));
 }
