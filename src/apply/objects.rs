@@ -34,7 +34,6 @@ use crate::revision::compare::{is_as_desired, is_own_apply};
 use crate::revision::marks::prepare;
 use crate::revision::rollout::{Action, Collision};
 
-use anew::{is_family, is_replaceable};
 pub use away::Usage;
 use claim::{Takes, claim, is_copy, is_unclaimed};
 pub use error::{ObjectError, Step, texts};
@@ -411,11 +410,7 @@ impl Objects<'_> {
                 self.own_alone(item, &resource, step, &live).await?;
                 Ok(None)
             }
-            Err(error)
-                if error.is_invalid()
-                    && is_family(self.claim, &metadata)
-                    && is_replaceable(&item.key.gvk, &item.object, &live) =>
-            {
+            Err(error) if error.is_invalid() && self.may_replace(item, &live) => {
                 self.replace(item, &resource, &live).await
             }
             Err(source) => {

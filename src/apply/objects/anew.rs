@@ -56,18 +56,22 @@ impl Objects<'_> {
             }
             // It changed meanwhile, or an earlier revision put it back before we made it.
             match self.read(&item.key).await? {
-                Some(again) if self.may_replace(item, &again) => current = again,
+                Some(again)
+                    if metadata_of(&again).deletion_timestamp.is_none()
+                        && self.may_replace(item, &again) =>
+                {
+                    current = again;
+                }
                 Some(_) | None => return Ok(None),
             }
         }
         Ok(None)
     }
 
-    /// Whether nothing of anybody is lost when this is deleted, and it is not being deleted already.
-    fn may_replace(&self, item: &Item, live: &Value) -> bool {
-        let metadata = metadata_of(live);
-        metadata.deletion_timestamp.is_none()
-            && is_family(self.claim, &metadata)
+    /// Whether an object that cannot become what it should be may be deleted and made anew: it is of this revision or of
+    /// another active one of the extension, and nothing of anybody is lost.
+    pub(super) fn may_replace(&self, item: &Item, live: &Value) -> bool {
+        is_family(self.claim, &metadata_of(live))
             && is_replaceable(&item.key.gvk, &item.object, live)
     }
 
@@ -101,7 +105,7 @@ impl Objects<'_> {
 }
 
 /// Whether an object is controlled by this revision or another active one of the extension: nobody else's is replaced.
-pub(super) fn is_family(claim: &Claim, metadata: &ObjectMeta) -> bool {
+fn is_family(claim: &Claim, metadata: &ObjectMeta) -> bool {
     controller_of(metadata).is_some_and(|owner| {
         owner.uid == claim.uid || claim.siblings.iter().any(|one| one.uid == owner.uid)
     })
@@ -109,7 +113,7 @@ pub(super) fn is_family(claim: &Claim, metadata: &ObjectMeta) -> bool {
 
 /// Whether an object cannot become what it should be, and is nothing but what is written in it: made anew, it is the same
 /// and nothing stops.
-pub(super) fn is_replaceable(gvk: &Gvk, wanted: &Value, live: &Value) -> bool {
+fn is_replaceable(gvk: &Gvk, wanted: &Value, live: &Value) -> bool {
     let differs = |pointer: &str| wanted.pointer(pointer) != live.pointer(pointer);
     let is_frozen = || {
         live.get("immutable") == Some(&Value::Bool(true))
