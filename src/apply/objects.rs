@@ -129,12 +129,12 @@ pub enum Kept {
 ///
 /// # Errors
 /// When the API server does not say.
-pub async fn revision_stays(own: &Client, claim: &Claim) -> Result<bool, RequestError> {
+pub async fn revision_stays(own: &Client, name: &str, uid: &str) -> Result<bool, RequestError> {
     let url = request::path(GROUP, VERSION, None, OBJECT_SETS);
-    let live = request::get(own, &url, &claim.name).await?;
+    let live = request::get(own, &url, name).await?;
     Ok(live.is_some_and(|live| {
         let metadata = metadata_of(&live);
-        metadata.uid.as_deref() == Some(claim.uid.as_str()) && metadata.deletion_timestamp.is_none()
+        metadata.uid.as_deref() == Some(uid) && metadata.deletion_timestamp.is_none()
     }))
 }
 
@@ -429,7 +429,7 @@ impl Objects<'_> {
     /// An object without owner may just have lost it to `--cascade=orphan`, before we saw that the revision is
     /// deleted. Were it given its old owner again, the garbage collector would delete it.
     async fn confirm(&self, item: &Item) -> Result<(), ObjectError> {
-        let stays = revision_stays(self.own, self.claim).await;
+        let stays = revision_stays(self.own, &self.claim.name, &self.claim.uid).await;
         if stays.map_err(|source| failed(&item.key, Step::Confirm, source))? {
             Ok(())
         } else {

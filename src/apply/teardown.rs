@@ -4,6 +4,9 @@
 //! their resources go while the operator still runs to handle their finalizers; then the other phases in reverse. A
 //! phase begins when the one before is gone.
 //!
+//! What another active revision wants is given to that, whether it came to it already or not. What is that of another one
+//! which goes, too, is taken back by whoever comes first.
+//!
 //! A CRD that has resources besides the revision's own, or whose resources the account may not list, is kept unless the
 //! policy says otherwise: custom resources are never deleted by accident. Those that somebody deletes at the same time are
 //! waited for, since the operator that finishes their finalizers goes after the CRDs.
@@ -20,7 +23,9 @@ use crate::apply::phases::PhasesError;
 use crate::apply::watch::{DriftWatches, View};
 use crate::identity::request::Deletion;
 use crate::preflight::crd_upgrade::conversion::{LeftWebhook, left_webhook};
-use crate::revision::collision::{controller_of, is_family_crd, is_let_go, is_own, is_owned};
+use crate::revision::collision::{
+    Sibling, controller_of, is_family_crd, is_let_go, is_own, is_owned, other_revision,
+};
 
 /// What happens to CRDs that are no longer wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,6 +63,26 @@ pub enum Occasion {
     Deleted,
 }
 
+/// Who else wants an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// Nobody of the extension.
+    Nobody,
+    /// This active revision.
+    Heir(Sibling),
+    /// Perhaps somebody: what a revision holds cannot be read.
+    Perhaps,
+}
+
+/// What becomes of another revision of the extension that does not stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes, or is archived: it takes down, or took, what it came to, and tells of what it leaves.
+    Leaves,
+    /// It is gone: nobody comes for what it left.
+    Gone,
+}
+
 /// Takes one revision back.
 pub struct Teardown<'a> {
     /// The objects, through the account.
@@ -68,8 +93,11 @@ pub struct Teardown<'a> {
     pub occasion: Occasion,
     /// What happens to CRDs.
     pub crd_deletion: CrdDeletion,
-    /// Whether another active revision of the extension wants an object.
-    pub is_wanted: &'a (dyn Fn(&ObjectKey) -> bool + Sync),
+    /// Whether another active revision of the extension wants an object, and which, if that is known.
+    pub wish: &'a (dyn Fn(&ObjectKey) -> Wish + Sync),
+    /// What becomes of another revision of the extension, by UID, where that is told, and name; none where it is of no
+    /// concern here.
+    pub fate: &'a (dyn Fn(Option<&str>, &str) -> Option<Fate> + Sync),
     /// The numbers of the revisions, this one or others that were replaced, that were for certain not orphaned: what carries
     /// the marks of one of them and has lost its owner is taken back, too. The garbage collector takes the owner away where
     /// somebody else owns the object besides; so does a revision that gives it up for another one, which then gives it up, too.
@@ -302,13 +330,26 @@ impl Teardown<'_> {
         let is_unowned = is_let_go(claim, self.takes_unowned, &metadata);
         let is_familys = self.family.is_some() && is_family_crd(claim, &key.gvk, &metadata);
         let is_own = is_own(claim, &key.gvk, &metadata);
-        let is_ours = is_own || is_unowned || is_familys;
-        if !is_ours || (self.is_wanted)(key) {
+        // What two revisions have that both leave is taken back by whoever comes first: one of them may not have reached it.
+        let fate = other_revision(claim, &key.gvk, &metadata)
+            .filter(|_| !is_own)
+            .and_then(|(uid, name)| (self.fate)(uid.as_deref(), &name));
+        let is_ours = is_own || is_unowned || is_familys || fate.is_some();
+        let wish = (self.wish)(key);
+        if !is_ours || wish != Wish::Nobody {
             let is_nobodys = controller_of(&metadata).is_none() && bears_our_fields(&metadata);
-            if is_owned(claim, &metadata) {
-                self.objects.disown(key, &live).await?;
-            } else if is_last && is_nobodys && !(self.is_wanted)(key) {
-                return Ok(State::Nobodys);
+            match wish {
+                Wish::Heir(heir) if is_own => {
+                    let is_given = self.objects.give(key, &live, &heir).await?;
+                    return Ok(if is_given {
+                        State::Gone
+                    } else {
+                        State::Waiting
+                    });
+                }
+                _ if is_owned(claim, &metadata) => self.objects.disown(key, &live).await?,
+                Wish::Nobody if is_last && is_nobodys => return Ok(State::Nobodys),
+                _ => {}
             }
             return Ok(State::Gone);
         }
@@ -330,7 +371,12 @@ impl Teardown<'_> {
                 Usage::Unknown => Some(Kept::Unknown),
             };
             if let Some(why) = why {
-                if !is_own {
+                let is_told = if is_familys {
+                    fate != Some(Fate::Gone)
+                } else {
+                    fate == Some(Fate::Leaves)
+                };
+                if !is_own && is_told {
                     // The revision that has it says so.
                     return Ok(State::Gone);
                 }
@@ -367,18 +413,18 @@ impl Teardown<'_> {
         }
     }
 
-    /// Whether the drift watch says that the object is another revision's alone. A revision that gave an object away
-    /// never gets it back, so an old answer is as good as a new one.
+    /// Whether the drift watch says that the object is that of another revision which stays, and of none that goes.
     fn is_known_to_be_anothers(&self, key: &ObjectKey) -> bool {
         let claim = self.objects.claim;
+        let stays = |(uid, name): &(String, String)| {
+            let mut siblings = claim.siblings.iter();
+            siblings.any(|one| one.uid == *uid || one.name == *name)
+        };
         match self.watches.view(key, self.objects.account) {
             View::Present(seen) => {
                 !seen.revisions.is_empty()
                     && seen.controller.as_ref() != Some(&claim.uid)
-                    && seen
-                        .revisions
-                        .iter()
-                        .all(|(uid, name)| *uid != claim.uid && *name != claim.name)
+                    && seen.revisions.iter().all(stays)
             }
             View::Unwatched | View::NotYet | View::Absent => false,
         }

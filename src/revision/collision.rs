@@ -221,6 +221,20 @@ pub fn is_own(claim: &Claim, gvk: &Gvk, metadata: &ObjectMeta) -> bool {
     is_owned(claim, metadata) || family_mark(claim, gvk, metadata).is_some_and(is_this)
 }
 
+/// The revision that an existing object of the extension is of instead, by what it says: the UID, which a CRD does not tell,
+/// and the name.
+pub fn other_revision(
+    claim: &Claim,
+    gvk: &Gvk,
+    metadata: &ObjectMeta,
+) -> Option<(Option<String>, String)> {
+    if let Some(controller) = controller_of(metadata) {
+        let is_revision = controller.kind == "ClusterObjectSet";
+        return is_revision.then(|| (Some(controller.uid.clone()), controller.name.clone()));
+    }
+    Some((None, family_mark(claim, gvk, metadata)?.revision))
+}
+
 fn by_controller(
     claim: &Claim,
     controller: &OwnerReference,
@@ -256,11 +270,9 @@ fn by_mark(
     if is_family && owner.revision == claim.name {
         return Standing::Own;
     }
-    if is_family && !claim.family.extension.is_empty() {
-        let sibling = claim
-            .siblings
-            .iter()
-            .find(|sibling| sibling.name == owner.revision);
+    let mut siblings = claim.siblings.iter();
+    let sibling = siblings.find(|sibling| sibling.name == owner.revision);
+    if is_family && (sibling.is_some() || !claim.is_by_hand()) {
         return match sibling.map(|sibling| sibling.revision.cmp(&claim.revision)) {
             Some(std::cmp::Ordering::Greater) => Standing::Progressed,
             Some(std::cmp::Ordering::Equal) => collision(Conflict::CrdOwner(owner)),

@@ -7,12 +7,14 @@
 //! no label tells whose it was once its owner is lost. The rules of an aggregated `ClusterRole` are not sent: a controller of
 //! the cluster writes them.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
 use crate::api::keys;
 use crate::api::object::Gvk;
-use crate::revision::collision::{Claim, CrdOwner};
+use crate::revision::collision::{Claim, CrdOwner, Sibling};
 
 /// The manifest `object` as `claim` sends it.
 ///
@@ -31,14 +33,8 @@ pub fn prepare(claim: &Claim, object: &Value, live: Option<&ObjectMeta>) -> Valu
     let mut annotations = take_map(&mut metadata, "annotations");
     annotations.insert(keys::REVISION.to_owned(), json!(claim.revision.to_string()));
     if gvk.is_crd() || claim.is_by_hand() {
-        let owner = CrdOwner {
-            family: claim.family.clone(),
-            revision: claim.name.clone(),
-        };
-        annotations.insert(
-            keys::OWNER.to_owned(),
-            json!(serde_json::to_string(&owner).unwrap_or_default()),
-        );
+        let mark = json!(owner_mark(claim, &claim.name));
+        annotations.insert(keys::OWNER.to_owned(), mark);
     }
     metadata.insert("annotations".to_owned(), Value::Object(annotations));
 
@@ -68,6 +64,32 @@ pub fn owned_by(name: &str, uid: &str) -> OwnerReference {
         controller: Some(true),
         block_owner_deletion: None,
     }
+}
+
+/// What changes in the metadata of an object of `claim`'s when it is given to `heir`, as a merge patch: whose it is. What is
+/// in it is left as it is.
+pub fn given_to(heir: &Sibling, claim: &Claim, gvk: &Gvk, live: &ObjectMeta) -> Value {
+    let number = (keys::REVISION, heir.revision.to_string());
+    let has_mark = gvk.is_crd() || claim.is_by_hand();
+    let mark = has_mark.then(|| (keys::OWNER, owner_mark(claim, &heir.name)));
+    let annotations: BTreeMap<&str, String> = [Some(number), mark].into_iter().flatten().collect();
+    let owners = live.owner_references.iter().flatten();
+    let others = owners.filter(|owner| owner.uid != claim.uid && owner.uid != heir.uid);
+    let mut owners: Vec<OwnerReference> = others.cloned().collect();
+    if !gvk.is_crd() {
+        owners.push(owned_by(&heir.name, &heir.uid));
+    }
+    let version = &live.resource_version;
+    json!({"resourceVersion": version, "annotations": annotations, "ownerReferences": owners})
+}
+
+/// The value of [`keys::OWNER`] for a revision of this name, of the same extension.
+fn owner_mark(claim: &Claim, revision: &str) -> String {
+    let owner = CrdOwner {
+        family: claim.family.clone(),
+        revision: revision.to_owned(),
+    };
+    serde_json::to_string(&owner).unwrap_or_default()
 }
 
 fn owners(claim: &Claim, gvk: &Gvk, live: Option<&ObjectMeta>) -> Vec<OwnerReference> {
@@ -112,7 +134,7 @@ fn text<'a>(object: &'a Map<String, Value>, field: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::revision::collision::{Family, Sibling, is_own};
+    use crate::revision::collision::{Family, is_own};
 
     fn claim() -> Claim {
         Claim {

@@ -10,7 +10,7 @@ use crate::apply::content::ContentPhase;
 use crate::apply::discovery::Discovery;
 use crate::apply::objects::Item;
 use crate::apply::phases::{Pass, PhasesError, Remembered};
-use crate::apply::teardown::{CrdDeletion, Occasion, Teardown};
+use crate::apply::teardown::{CrdDeletion, Occasion, Teardown, Wish};
 use crate::apply::watch::DriftWatches;
 use crate::revision::Account;
 use crate::revision::certificates::LIFE;
@@ -535,7 +535,8 @@ async fn a_teardown_leaves_nothing() {
         watches: &process.watches,
         occasion: Occasion::Deleted,
         crd_deletion: CrdDeletion::Delete,
-        is_wanted: &|_| false,
+        wish: &|_| Wish::Nobody,
+        fate: &|_, _| None,
         takes_unowned: &[],
         family: None,
         believes_refusals: true,

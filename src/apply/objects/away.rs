@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 
-use super::{ObjectError, Objects, Step, failed, metadata_of, path};
+use super::{ObjectError, Objects, Step, failed, metadata_of, path, revision_stays};
 use crate::api::keys;
 use crate::api::object::ObjectKey;
 use crate::identity::request::{self, Deletion, Page};
-use crate::revision::collision::controller_of;
+use crate::revision::collision::{Sibling, controller_of};
+use crate::revision::marks::given_to;
 
 /// Whether a CRD has resources that are not its revision's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +71,6 @@ impl Objects<'_> {
     /// # Errors
     /// When the API server refuses.
     pub async fn disown(&self, key: &ObjectKey, live: &Value) -> Result<(), ObjectError> {
-        let resource = self.served(key).await?;
         let metadata = metadata_of(live);
         let owners: Vec<_> = metadata
             .owner_references
@@ -78,18 +78,43 @@ impl Objects<'_> {
             .flatten()
             .filter(|owner| owner.uid != self.claim.uid)
             .collect();
-        let patch = json!({"metadata": {"resourceVersion": metadata.resource_version, "ownerReferences": owners}});
+        let version = metadata.resource_version;
+        let patch = json!({"resourceVersion": version, "ownerReferences": owners});
+        self.patch_metadata(key, patch).await.map(|_| ())
+    }
+
+    /// Gives an object to another revision of the extension, which wants it. Where that goes itself, or something changed
+    /// meanwhile, nothing is done, and the answer is `false`: the next pass sees more.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn give(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        heir: &Sibling,
+    ) -> Result<bool, ObjectError> {
+        let stays = revision_stays(self.own, &heir.name, &heir.uid).await;
+        if !stays.map_err(|source| failed(key, Step::Confirm, source))? {
+            return Ok(false);
+        }
+        let metadata = metadata_of(live);
+        let given = given_to(heir, self.claim, &key.gvk, &metadata);
+        self.patch_metadata(key, given).await
+    }
+
+    /// Writes metadata as it was computed from what was read; `false`: it changed meanwhile, or is gone.
+    async fn patch_metadata(&self, key: &ObjectKey, metadata: Value) -> Result<bool, ObjectError> {
         let parameters = PatchParams {
             field_manager: Some(keys::FIELD_MANAGER_OBJECTS.to_owned()),
             ..PatchParams::default()
         };
-        let path = path(&resource, key);
-        let patch = Patch::Merge(patch);
+        let path = path(&self.served(key).await?, key);
+        let patch = Patch::Merge(json!({"metadata": metadata}));
         match request::patch(self.client, &path, &key.name, &parameters, &patch).await {
-            Err(error) if !error.is_conflict() && !error.is_not_found() => {
-                Err(failed(key, Step::Disown, error))
-            }
-            Ok(_) | Err(_) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(error) if error.is_conflict() || error.is_not_found() => Ok(false),
+            Err(error) => Err(failed(key, Step::Disown, error)),
         }
     }
 

@@ -337,7 +337,7 @@ impl<'a> Work<'a> {
             name: name(),
             source,
         };
-        let stays = revision_stays(client, &self.claim).await;
+        let stays = revision_stays(client, &self.claim.name, &self.claim.uid).await;
         if !stays.map_err(failed)? {
             return Err(StepError::Leaving { name: name() });
         }

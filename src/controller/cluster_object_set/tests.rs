@@ -31,6 +31,7 @@ mod content;
 mod contested;
 mod drift;
 mod faults;
+mod handed;
 mod leaving;
 mod orphans;
 mod overtaken;

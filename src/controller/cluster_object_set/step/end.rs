@@ -21,7 +21,7 @@ use crate::apply::kinds::{self, KindError};
 use crate::apply::objects::{ObjectError, metadata_of};
 use crate::apply::phases::PhasesError;
 use crate::apply::secrets::{self, ContentError, Resolved};
-use crate::apply::teardown::{CrdDeletion, Kept, Occasion, Teardown, TornDown};
+use crate::apply::teardown::{CrdDeletion, Kept, Occasion, Teardown, TornDown, Wish};
 use crate::controller::cluster_object_set::Context;
 use crate::controller::cluster_object_set::account::is_active_beside;
 use crate::error::{Classify, Disposition};
@@ -300,7 +300,9 @@ impl Work<'_> {
         let crds = self.marked_crds().await?;
         if !self.is_extension_leaving().await? {
             let wanted = self.wanted().await?;
-            let kept = crds.into_iter().filter(|key| !wanted.has(key));
+            let kept = crds
+                .into_iter()
+                .filter(|key| wanted.wish(key) == Wish::Nobody);
             let torn_down = TornDown {
                 kept: kept.map(|key| (key, Kept::Undecided)).collect(),
                 ..TornDown::default()
@@ -374,7 +376,8 @@ impl Work<'_> {
         } else {
             (self.wanted().await?, None)
         };
-        let is_wanted = |key: &ObjectKey| wanted.has(key);
+        let wish = |key: &ObjectKey| wanted.wish(key);
+        let fate = |uid: Option<&str>, name: &str| self.fate(uid, name);
         let policy = self.set.annotations().get(keys::CRD_DELETION);
         let teardown = Teardown {
             objects: self.objects(&lives, &|_| false),
@@ -384,7 +387,8 @@ impl Work<'_> {
             crd_deletion: policy.map_or(self.ctx.crd_deletion, |policy| {
                 policy.parse().unwrap_or(CrdDeletion::KeepIfUsed)
             }),
-            is_wanted: &is_wanted,
+            wish: &wish,
+            fate: &fate,
             takes_unowned,
             family: family.as_ref(),
             believes_refusals: self.believes_refusals(),

@@ -1,6 +1,6 @@
 //! What a teardown has to know of others: the extension, its other revisions, and the kinds of this API.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::Value;
@@ -14,25 +14,30 @@ use crate::apply::content::{Content, ContentPhase};
 use crate::apply::kinds;
 use crate::apply::objects::{Item, metadata_of};
 use crate::apply::secrets::{ContentError, Reader};
+use crate::apply::teardown::{Fate, Wish};
 use crate::controller::cluster_object_set::account::{
     is_active, is_active_beside, is_of_one_extension, is_orphan,
 };
 use crate::identity::request::{self, path};
+use crate::revision::collision::Sibling;
 
 /// The objects of a revision, phase by phase.
 type Phases = Vec<(String, Vec<ObjectKey>)>;
 
 /// What other active revisions have.
 pub(super) enum StillWanted {
-    These(BTreeSet<ObjectKey>),
+    /// These objects, each with the latest revision that has it.
+    These(BTreeMap<ObjectKey, Sibling>),
     Everything,
 }
 
 impl StillWanted {
-    pub(super) fn has(&self, key: &ObjectKey) -> bool {
+    pub(super) fn wish(&self, key: &ObjectKey) -> Wish {
         match self {
-            Self::These(keys) => keys.contains(key),
-            Self::Everything => true,
+            Self::These(heirs) => heirs
+                .get(key)
+                .map_or(Wish::Nobody, |heir| Wish::Heir(heir.clone())),
+            Self::Everything => Wish::Perhaps,
         }
     }
 }
@@ -110,19 +115,40 @@ impl Work<'_> {
         &self,
         stays: impl Fn(&ClusterObjectSet) -> bool,
     ) -> Result<StillWanted, EndError> {
-        let mut keys = BTreeSet::new();
-        for sibling in &self.claim.siblings {
+        let mut heirs = BTreeMap::new();
+        let mut siblings: Vec<&Sibling> = self.claim.siblings.iter().collect();
+        siblings.sort_by_key(|sibling| sibling.revision);
+        for sibling in siblings {
             let mut all = self.all.iter().filter(|set| stays(set));
             let Some(set) = all.find(|set| set.uid().as_ref() == Some(&sibling.uid)) else {
                 continue;
             };
             match self.phases_of(set).await? {
-                Some(phases) => keys.extend(phases.into_iter().flat_map(|(_, keys)| keys)),
+                Some(phases) => {
+                    let keys = phases.into_iter().flat_map(|(_, keys)| keys);
+                    heirs.extend(keys.map(|key| (key, sibling.clone())));
+                }
                 // Nobody knows what it holds: what runs is not to go for that.
                 None => return Ok(StillWanted::Everything),
             }
         }
-        Ok(StillWanted::These(keys))
+        Ok(StillWanted::These(heirs))
+    }
+
+    /// What becomes of another revision of the extension, if it does not stay. What `--cascade=orphan` lets go is of no
+    /// concern.
+    pub(super) fn fate(&self, uid: Option<&str>, name: &str) -> Option<Fate> {
+        let Some(other) = self.all.iter().find(|set| set.name_any() == name) else {
+            // Where nothing but a name tells of it, it may have been anybody's that is not an extension's.
+            return (uid.is_none() && !self.claim.is_by_hand()).then_some(Fate::Gone);
+        };
+        let is_it = uid.is_none_or(|uid| other.uid().as_deref() == Some(uid));
+        let is_let_go = is_orphan(other) || other.finalizers().iter().any(|one| one == "orphan");
+        let stays = is_active(other) && other.metadata.deletion_timestamp.is_none();
+        if !is_it || is_let_go || stays || !is_of_one_extension(self.set, other) {
+            return None;
+        }
+        Some(Fate::Leaves)
     }
 
     /// The objects of another revision of the extension. It is read where no pass of this process has been over it; none

@@ -134,7 +134,7 @@ async fn a_revision_is_made_once_whatever_interrupts_it() {
 }
 
 /// A revision that somebody wrote, with these objects.
-fn by_hand(name: &str, objects: &[Value]) -> Value {
+pub(super) fn by_hand(name: &str, objects: &[Value]) -> Value {
     let objects: Vec<Value> = (objects.iter())
         .map(|object| json!({"object": object}))
         .collect();
