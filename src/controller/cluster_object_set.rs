@@ -184,6 +184,12 @@ async fn report(
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(error.into()),
         }
+        if step.pass.rollout != Rollout::Complete {
+            // What they had is looked at by this revision now, and they still tell how it is.
+            for name in &step.predecessors {
+                ctx.watches.wake(name.clone());
+            }
+        }
     }
     tell(ctx, set, step, &before, &status).await;
     if step.pass.rollout == Rollout::Complete {

@@ -200,8 +200,8 @@ impl<'a> Work<'a> {
         step.pass.observed_phases.clone_from(&entry.observed_phases);
         if step.pass.rollout == Rollout::Complete {
             entry.content = None;
-            step.predecessors = self.predecessors();
         }
+        step.predecessors = self.predecessors();
         step.pass.warnings.extend(entry.warnings.iter().cloned());
         step.pass.warnings.extend(entry.lack.clone());
         step.pass.warnings.extend(self.contested());

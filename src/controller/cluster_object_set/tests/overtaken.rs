@@ -118,3 +118,36 @@ async fn what_two_replaced_revisions_have_goes_with_the_last() {
         assert_eq!(cluster.server.object(EXTRA), None, "{order:?}");
     }
 }
+
+/// While an upgrade rolls out, the installed revision tells how its objects are that the next one has taken over: a change of
+/// their status wakes that one only.
+#[tokio::test]
+async fn the_installed_revision_sees_what_the_next_one_sees() {
+    let cluster = Cluster::new().await;
+    let mut operator = namespaced("apps/v1", "Deployment", "operator");
+    operator["spec"] = json!({"replicas": 1});
+    cluster
+        .install("e-1", &desired("1.0.0", &[operator.clone()]))
+        .await;
+    operator["spec"] = json!({"replicas": 2});
+    cluster.ensure(&desired("1.1.0", &[operator])).await;
+    cluster.passes("e-2").await;
+    let shows = async |words: &str| {
+        assert!(cluster.woken().contains("e-1"), "{words}");
+        cluster.passes("e-1").await;
+        let told = cluster.condition("e-1", "Available");
+        assert!(told.contains(words), "{told}");
+        cluster.woken();
+    };
+    shows(".status outdated").await;
+    let generation = cluster.server.object(DEPLOYMENT).unwrap()["metadata"]["generation"].clone();
+    cluster.server.set_status(
+        DEPLOYMENT,
+        &json!({"observedGeneration": generation, "replicas": 2, "updatedReplicas": 1,
+            "conditions": [{"type": "Available", "status": "True"}]}),
+    );
+    cluster.passes("e-2").await;
+    shows("updatedReplicas").await;
+    cluster.passes("e-2").await;
+    assert!(!cluster.woken().contains("e-1"));
+}
