@@ -117,7 +117,8 @@ fn is_written_alike(wanted: &Value, live: &Value) -> bool {
             .is_some_and(|(wanted, live)| wanted == live)
 }
 
-fn amount(value: &Value) -> Option<Amount> {
+/// A value as a quantity, if it can be read as one.
+pub(super) fn amount(value: &Value) -> Option<Amount> {
     match value {
         Value::String(text) => Amount::parse(text).ok(), // Most texts are no quantities.
         Value::Number(number) => Amount::parse(&number.to_string()).ok(),

@@ -9,6 +9,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::api::keys;
+use crate::revision::altered::amount;
 
 /// A hash of our entry in `managedFields`: its fields, operation and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,16 +46,56 @@ pub fn is_apply_of(entry: &ManagedFieldsEntry, manager: &str) -> bool {
         && entry.subresource.as_deref().unwrap_or_default().is_empty()
 }
 
+/// The groups of Kubernetes' own kinds that have quantities: the API server writes those in its own way.
+const WITH_AMOUNTS: [&str; 3] = ["", "apps", "batch"];
+
+/// The fields of such kinds that hold quantities by name.
+const AMOUNTS: [&str; 4] = ["limits", "requests", "hard", "capacity"];
+
+/// Where a value stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Where two texts are two values.
+    Any,
+    /// In an object that may have quantities somewhere.
+    AboveAmounts,
+    /// It holds quantities by name, if it is a map.
+    Amounts,
+    /// It is a quantity.
+    Amount,
+}
+
+impl Place {
+    fn field(self, name: &str) -> Self {
+        match self {
+            Self::AboveAmounts if AMOUNTS.contains(&name) => Self::Amounts,
+            Self::AboveAmounts | Self::Any => self,
+            Self::Amounts | Self::Amount => Self::Amount,
+        }
+    }
+}
+
 /// Whether every field of `desired` is in `live` with the same value, so that applying it would change nothing.
 ///
-/// May say no where the API server only writes a value in another way (`1000m` and `1`, another order of a list):
-/// then an apply is sent that changes nothing. It never says yes where an apply would change something, as long as
-/// our entry in `managedFields` is there.
+/// May say no where the API server only writes a value in another way (another order of a list): then an apply is sent that
+/// changes nothing. It never says yes where an apply would change something, as long as our entry in `managedFields` is there.
 pub fn is_as_desired(desired: &Value, live: &Value) -> bool {
+    let version = desired.get("apiVersion").and_then(Value::as_str);
+    let group = version.map(|version| version.split_once('/').map_or("", |(group, _)| group));
+    let has_amounts = group.is_some_and(|group| WITH_AMOUNTS.contains(&group));
+    let place = if has_amounts {
+        Place::AboveAmounts
+    } else {
+        Place::Any
+    };
+    is_same(desired, live, place)
+}
+
+fn is_same(desired: &Value, live: &Value, place: Place) -> bool {
     match (desired, live) {
         (Value::Object(desired), Value::Object(live)) => {
             desired.iter().all(|(key, value)| match live.get(key) {
-                Some(found) => is_as_desired(value, found),
+                Some(found) => is_same(value, found, place.field(key)),
                 None => is_empty(value),
             })
         }
@@ -63,9 +104,15 @@ pub fn is_as_desired(desired: &Value, live: &Value) -> bool {
                 && desired
                     .iter()
                     .zip(live)
-                    .all(|(desired, live)| is_as_desired(desired, live))
+                    .all(|(desired, live)| is_same(desired, live, place))
         }
-        (desired, live) => desired == live,
+        (desired, live) => {
+            desired == live
+                || place == Place::Amount
+                    && amount(desired)
+                        .zip(amount(live))
+                        .is_some_and(|(desired, live)| desired == live)
+        }
     }
 }
 
@@ -117,6 +164,30 @@ mod tests {
         }
         assert!(is_as_desired(&json!({"a": null, "b": []}), &json!({})));
         assert!(!is_as_desired(&json!({"a": {}}), &json!({})));
+    }
+
+    /// The API server reads a quantity and writes it in its own way; what it does not know as one stays as it is.
+    #[test]
+    fn quantities_are_the_same_however_they_are_written() {
+        let pod = |cpu: &Value| json!({"containers": [{"name": "m", "resources": {"limits": {"cpu": cpu}}}]});
+        let of = |version: &str, cpu: Value| json!({"apiVersion": version, "spec": {"template": {"spec": pod(&cpu)}}});
+        for (version, wanted, live, expected) in [
+            ("apps/v1", json!("1000m"), json!("1"), true),
+            ("apps/v1", json!(1), json!("1"), true),
+            ("batch/v1", json!("0.5"), json!("500m"), true),
+            ("v1", json!("1024Mi"), json!("1Gi"), true),
+            ("v1", json!("1024Mi"), json!("1G"), false),
+            ("example.com/v1", json!("1000m"), json!("1"), false),
+            ("apiextensions.k8s.io/v1", json!("1000m"), json!("1"), false),
+        ] {
+            let is_same = is_as_desired(&of(version, wanted), &of(version, live.clone()));
+            assert_eq!(is_same, expected, "{version} {live}");
+        }
+        let data =
+            |text: &str| json!({"apiVersion": "v1", "data": {"limits": text, "requests": "a"}});
+        assert!(!is_as_desired(&data("1000m"), &data("1")));
+        let hard = |cpu: &str| json!({"apiVersion": "v1", "spec": {"hard": {"requests.cpu": cpu}}});
+        assert!(is_as_desired(&hard("2000m"), &hard("2")));
     }
 
     fn metadata(fields: &Value, time: &str, operation: &str) -> ObjectMeta {
