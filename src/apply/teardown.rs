@@ -24,7 +24,7 @@ use crate::apply::watch::{DriftWatches, View};
 use crate::identity::request::Deletion;
 use crate::preflight::crd_upgrade::conversion::{LeftWebhook, left_webhook};
 use crate::revision::collision::{
-    Sibling, controller_of, is_family_crd, is_let_go, is_own, is_owned, other_revision,
+    Sibling, controller_of, is_family_crd, is_let_go, is_own, is_owned, other_revision, revision_of,
 };
 
 /// What happens to CRDs that are no longer wanted.
@@ -70,8 +70,8 @@ pub enum Wish {
     Nobody,
     /// This active revision.
     Heir(Sibling),
-    /// Perhaps somebody: what a revision holds cannot be read.
-    Perhaps,
+    /// Somebody, and it is not known who.
+    Somebody,
 }
 
 /// What becomes of another revision of the extension that does not stay.
@@ -95,6 +95,8 @@ pub struct Teardown<'a> {
     pub crd_deletion: CrdDeletion,
     /// Whether another active revision of the extension wants an object, and which, if that is known.
     pub wish: &'a (dyn Fn(&ObjectKey) -> Wish + Sync),
+    /// The numbers of the other revisions of the extension that are there: what carries the marks of one of them is its concern.
+    pub numbers_beside: &'a [i64],
     /// What becomes of another revision of the extension, by UID, where that is told, and name; none where it is of no
     /// concern here.
     pub fate: &'a (dyn Fn(Option<&str>, &str) -> Option<Fate> + Sync),
@@ -137,7 +139,7 @@ pub struct TornDown {
     pub forbidden: Vec<ObjectKey>,
     /// Resources that cannot be read, since their conversion webhook does not answer.
     pub unreadable: Vec<ObjectKey>,
-    /// Objects that oxolm applied, and that neither an owner nor a mark tells of any more: they stay.
+    /// Objects that oxolm applied, and on which neither an owner nor a mark tells of a revision that is there: they stay.
     pub nobodys: Vec<ObjectKey>,
 }
 
@@ -337,7 +339,10 @@ impl Teardown<'_> {
         let is_ours = is_own || is_unowned || is_familys || fate.is_some();
         let wish = (self.wish)(key);
         if !is_ours || wish != Wish::Nobody {
-            let is_nobodys = controller_of(&metadata).is_none() && bears_our_fields(&metadata);
+            let is_gone =
+                || revision_of(&metadata).is_none_or(|it| !self.numbers_beside.contains(&it));
+            let is_left = bears_our_fields(&metadata) || claim.recognizes(&metadata) && is_gone();
+            let is_nobodys = controller_of(&metadata).is_none() && is_left;
             match wish {
                 Wish::Heir(heir) if is_own => {
                     let is_given = self.objects.give(key, &live, &heir).await?;

@@ -299,7 +299,7 @@ impl Claim {
 
     /// Whether an object without controller carries the marks of this extension, owner and package; or the mark of this
     /// very revision, where it belongs to none.
-    fn recognizes(&self, metadata: &ObjectMeta) -> bool {
+    pub fn recognizes(&self, metadata: &ObjectMeta) -> bool {
         if self.is_by_hand() {
             let is_this = |owner: &CrdOwner| {
                 owner.revision == self.name && owner.family.is_same(&self.family)

@@ -536,6 +536,7 @@ async fn a_teardown_leaves_nothing() {
         occasion: Occasion::Deleted,
         crd_deletion: CrdDeletion::Delete,
         wish: &|_| Wish::Nobody,
+        numbers_beside: &[],
         fate: &|_, _| None,
         takes_unowned: &[],
         family: None,

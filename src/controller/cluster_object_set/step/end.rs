@@ -180,7 +180,7 @@ impl Work<'_> {
         if !torn_down.nobodys.is_empty() {
             notes.push(Note {
                 text: format!(
-                    "objects stay, since nothing on them says any more whose they are: {}",
+                    "objects stay, since nothing on them tells of a revision that is there: {}",
                     joined(&torn_down.nobodys)
                 ),
                 ..left("")
@@ -377,6 +377,7 @@ impl Work<'_> {
             (self.wanted().await?, None)
         };
         let wish = |key: &ObjectKey| wanted.wish(key);
+        let numbers_beside = self.numbers_beside();
         let fate = |uid: Option<&str>, name: &str| self.fate(uid, name);
         let policy = self.set.annotations().get(keys::CRD_DELETION);
         let teardown = Teardown {
@@ -388,6 +389,7 @@ impl Work<'_> {
                 policy.parse().unwrap_or(CrdDeletion::KeepIfUsed)
             }),
             wish: &wish,
+            numbers_beside: &numbers_beside,
             fate: &fate,
             takes_unowned,
             family: family.as_ref(),

@@ -28,6 +28,9 @@ type Phases = Vec<(String, Vec<ObjectKey>)>;
 pub(super) enum StillWanted {
     /// These objects, each with the latest revision that has it.
     These(BTreeMap<ObjectKey, Sibling>),
+    /// Perhaps everything: what this revision has cannot be read.
+    Unknown(Sibling),
+    /// Everything, whoever has it.
     Everything,
 }
 
@@ -37,7 +40,8 @@ impl StillWanted {
             Self::These(heirs) => heirs
                 .get(key)
                 .map_or(Wish::Nobody, |heir| Wish::Heir(heir.clone())),
-            Self::Everything => Wish::Perhaps,
+            Self::Unknown(heir) => Wish::Heir(heir.clone()),
+            Self::Everything => Wish::Somebody,
         }
     }
 }
@@ -128,8 +132,8 @@ impl Work<'_> {
                     let keys = phases.into_iter().flat_map(|(_, keys)| keys);
                     heirs.extend(keys.map(|key| (key, sibling.clone())));
                 }
-                // Nobody knows what it holds: what runs is not to go for that.
-                None => return Ok(StillWanted::Everything),
+                // Nobody knows what it holds: what runs is not to go for that, but with it.
+                None => return Ok(StillWanted::Unknown(sibling.clone())),
             }
         }
         Ok(StillWanted::These(heirs))
@@ -149,6 +153,13 @@ impl Work<'_> {
             return None;
         }
         Some(Fate::Leaves)
+    }
+
+    /// The numbers of the other revisions of the extension that are there.
+    pub(super) fn numbers_beside(&self) -> Vec<i64> {
+        let others = self.all.iter();
+        let others = others.filter(|other| is_of_one_extension(self.set, other));
+        others.map(|other| other.spec.revision).collect()
     }
 
     /// The objects of another revision of the extension. It is read where no pass of this process has been over it; none

@@ -86,6 +86,6 @@ async fn what_admission_took_all_marks_from_stays_and_is_told() {
     let events = cluster.server.paths("/events/").into_iter();
     let told = events.map(|path| cluster.server.object(&path).unwrap()["note"].to_string());
     let told: Vec<String> = told.collect();
-    let wanted = "nothing on them says any more whose they are: ConfigMap.v1 n/config";
+    let wanted = "nothing on them tells of a revision that is there: ConfigMap.v1 n/config";
     assert!(told.iter().any(|note| note.contains(wanted)), "{told:?}");
 }

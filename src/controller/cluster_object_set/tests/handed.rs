@@ -160,3 +160,38 @@ async fn a_revision_by_hand_takes_over_also_while_the_earlier_one_goes() {
         }
     }
 }
+
+/// A backup without the revisions: what a former one had is there again, and the new one has not come to it.
+#[tokio::test]
+async fn what_is_of_a_revision_that_is_gone_stays_and_is_named() {
+    let cluster = stuck().await;
+    let marks =
+        json!({"metadata": {"annotations": {keys::REVISION: "7"}, "ownerReferences": null}});
+    cluster.server.edit(DEPLOYMENT, &marks);
+    for name in ["e-1", "e-2"] {
+        delete(&cluster, OBJECT_SETS, name).await;
+    }
+    for name in ["e-1", "e-2"] {
+        cluster.passes(name).await;
+    }
+    assert!(cluster.server.object(DEPLOYMENT).is_some());
+    let left = told(&cluster).join("\n");
+    assert!(left.contains("Deployment.apps/v1 n/operator"), "{left}");
+}
+
+#[tokio::test]
+async fn what_a_revision_holds_that_nobody_can_read_is_not_left_without_owner() {
+    let cluster = stuck().await;
+    for path in cluster.server.paths("/namespaces/system/secrets/") {
+        if path.contains("/e-2-") {
+            cluster
+                .server
+                .remove(&cluster.server.object(&path).unwrap());
+        }
+    }
+    let cluster = cluster.restarted().await;
+    delete(&cluster, OBJECT_SETS, "e-1").await;
+    cluster.passes("e-1").await;
+    assert!(cluster.set("e-1").is_none());
+    assert_eq!(cluster.owner(DEPLOYMENT), "e-2");
+}
