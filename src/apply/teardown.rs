@@ -339,24 +339,7 @@ impl Teardown<'_> {
         let is_ours = is_own || is_unowned || is_familys || fate.is_some();
         let wish = (self.wish)(key);
         if !is_ours || wish != Wish::Nobody {
-            let is_gone =
-                || revision_of(&metadata).is_none_or(|it| !self.numbers_beside.contains(&it));
-            let is_left = bears_our_fields(&metadata) || claim.recognizes(&metadata) && is_gone();
-            let is_nobodys = controller_of(&metadata).is_none() && is_left;
-            match wish {
-                Wish::Heir(heir) if is_own => {
-                    let is_given = self.objects.give(key, &live, &heir).await?;
-                    return Ok(if is_given {
-                        State::Gone
-                    } else {
-                        State::Waiting
-                    });
-                }
-                _ if is_owned(claim, &metadata) => self.objects.disown(key, &live).await?,
-                Wish::Nobody if is_last && is_nobodys => return Ok(State::Nobodys),
-                _ => {}
-            }
-            return Ok(State::Gone);
+            return self.let_go(key, &live, wish, is_own).await;
         }
         if metadata.deletion_timestamp.is_some() {
             return Ok(held(&live).map_or(State::Waiting, State::Leaving));
@@ -392,6 +375,38 @@ impl Teardown<'_> {
             Deletion::Gone => Ok(State::Gone),
             Deletion::Waiting => Ok(held(&live).map_or(State::Waiting, State::Leaving)),
         }
+    }
+
+    /// Leaves an object to whoever wants it, or has it.
+    async fn let_go(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        wish: Wish,
+        is_own: bool,
+    ) -> Result<State, ObjectError> {
+        let (claim, metadata) = (self.objects.claim, metadata_of(live));
+        match wish {
+            Wish::Heir(heir) if is_own => {
+                let is_given = self.objects.give(key, live, &heir).await?;
+                return Ok(if is_given {
+                    State::Gone
+                } else {
+                    State::Waiting
+                });
+            }
+            _ if is_owned(claim, &metadata) => self.objects.disown(key, live).await?,
+            Wish::Nobody if self.occasion == Occasion::Deleted => {
+                let number = revision_of(&metadata);
+                let is_gone = number.is_none_or(|it| !self.numbers_beside.contains(&it));
+                let is_left = bears_our_fields(&metadata) || claim.recognizes(&metadata) && is_gone;
+                if controller_of(&metadata).is_none() && is_left {
+                    return Ok(State::Nobodys);
+                }
+            }
+            Wish::Nobody | Wish::Heir(_) | Wish::Somebody => {}
+        }
+        Ok(State::Gone)
     }
 
     /// A CRD that stays must not name a webhook that goes: it blocks whoever asks for another version.

@@ -372,7 +372,7 @@ impl Work<'_> {
                 Some(self.family(content).await?),
             )
         } else if is_kind_leaving {
-            (StillWanted::Everything, None)
+            (StillWanted::everything(), None)
         } else {
             (self.wanted().await?, None)
         };

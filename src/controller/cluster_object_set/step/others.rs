@@ -25,24 +25,25 @@ use crate::revision::collision::Sibling;
 type Phases = Vec<(String, Vec<ObjectKey>)>;
 
 /// What other active revisions have.
-pub(super) enum StillWanted {
-    /// These objects, each with the latest revision that has it.
-    These(BTreeMap<ObjectKey, Sibling>),
-    /// Perhaps everything: what this revision has cannot be read.
-    Unknown(Sibling),
-    /// Everything, whoever has it.
-    Everything,
+pub(super) struct StillWanted {
+    /// The latest revision that has each of these.
+    heirs: BTreeMap<ObjectKey, Sibling>,
+    /// Who wants everything else.
+    rest: Wish,
 }
 
 impl StillWanted {
-    pub(super) fn wish(&self, key: &ObjectKey) -> Wish {
-        match self {
-            Self::These(heirs) => heirs
-                .get(key)
-                .map_or(Wish::Nobody, |heir| Wish::Heir(heir.clone())),
-            Self::Unknown(heir) => Wish::Heir(heir.clone()),
-            Self::Everything => Wish::Somebody,
+    /// Everything, whoever has it.
+    pub(super) const fn everything() -> Self {
+        Self {
+            heirs: BTreeMap::new(),
+            rest: Wish::Somebody,
         }
+    }
+
+    pub(super) fn wish(&self, key: &ObjectKey) -> Wish {
+        let heir = self.heirs.get(key);
+        heir.map_or_else(|| self.rest.clone(), |heir| Wish::Heir(heir.clone()))
     }
 }
 
@@ -119,7 +120,7 @@ impl Work<'_> {
         &self,
         stays: impl Fn(&ClusterObjectSet) -> bool,
     ) -> Result<StillWanted, EndError> {
-        let mut heirs = BTreeMap::new();
+        let (mut heirs, mut rest) = (BTreeMap::new(), Wish::Nobody);
         let mut siblings: Vec<&Sibling> = self.claim.siblings.iter().collect();
         siblings.sort_by_key(|sibling| sibling.revision);
         for sibling in siblings {
@@ -133,10 +134,10 @@ impl Work<'_> {
                     heirs.extend(keys.map(|key| (key, sibling.clone())));
                 }
                 // Nobody knows what it holds: what runs is not to go for that, but with it.
-                None => return Ok(StillWanted::Unknown(sibling.clone())),
+                None => rest = Wish::Heir(sibling.clone()),
             }
         }
-        Ok(StillWanted::These(heirs))
+        Ok(StillWanted { heirs, rest })
     }
 
     /// What becomes of another revision of the extension, if it does not stay. What `--cascade=orphan` lets go is of no
